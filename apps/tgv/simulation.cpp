@@ -1,0 +1,70 @@
+#include "simulation.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+namespace tgv {
+
+namespace {
+constexpr auto progress_pause = std::chrono::milliseconds(200);
+
+Flow flow_of(const Options& options) {
+  Flow flow;
+  flow.n = options.n;
+  return flow;
+}
+}  // namespace
+
+Simulation::Simulation(MPI_Comm comm, const Options& options)
+    : options_(options),
+      flow_(flow_of(options)),
+      solver_(comm, flow_, options.cfl),
+      // The step does not change to meet t_end: a run to a later t_end goes on from the same checkpoints.
+      steps_(options.steps.value_or(static_cast<int>(std::ceil(options.t_end / solver_.dt())))) {
+  check_mpi(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
+  progress_ = rank_ == 0 && !options.quiet && (options.progress || isatty(STDERR_FILENO) != 0);
+  solver_.start_taylor_green();
+}
+
+void Simulation::advance() {
+  if (step % options_.output_every == 0) measure();
+  solver_.advance();
+}
+
+void Simulation::finish() {
+  if (step == steps_ && (history.empty() || history.back().step != step)) measure();
+  print_new_rows();
+  if (progress_) std::fputs("\n", stderr);
+  if (rank_ == 0 && !options_.csv.empty()) write_csv(options_.csv, history);
+}
+
+void Simulation::measure() {
+  history.push_back(make_record(step, step * solver_.dt(), flow_.viscosity(), solver_.totals()));
+  print_new_rows();
+}
+
+// Rows that came back with a checkpoint are printed too: the last launch of a run prints the whole table.
+void Simulation::print_new_rows() {
+  if (rank_ != 0 || options_.quiet) return;
+  if (printed_ == 0 && !history.empty()) std::fputs(table_header().c_str(), stdout);
+  for (; printed_ < history.size(); ++printed_) std::fputs(table_row(history[printed_]).c_str(), stdout);
+  std::fflush(stdout);
+}
+
+void Simulation::show_progress(const std::string& note) {
+  if (!progress_) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last_progress_ < progress_pause) return;
+  last_progress_ = now;
+  std::array<char, 96> line{};
+  std::snprintf(line.data(), line.size(), "step %d of %d  t %.3f  dissipation %.5f", step, steps_, step * solver_.dt(),
+                history.empty() ? 0.0 : history.back().dissipation);
+  // "\033[K" clears what a longer line left behind.
+  std::fprintf(stderr, "\r%s%s\033[K", line.data(), note.c_str());
+  std::fflush(stderr);
+}
+
+}  // namespace tgv

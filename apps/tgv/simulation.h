@@ -1,0 +1,47 @@
+// One run: the solver, its step, its history and its output. Knows nothing of checkpoints.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "history.h"
+#include "options.h"
+#include "solver.h"
+
+namespace tgv {
+
+class Simulation {
+ public:
+  /// Collective, as are advance() and finish(). `comm` must outlive this.
+  Simulation(MPI_Comm comm, const Options& options);
+
+  /// From `step` to `step` + 1, without counting it. Measures first, where a record is due.
+  void advance();
+  /// The table is complete and the CSV file written, up to `step`.
+  void finish();
+  /// A line on stderr, rewritten in place, a few times a second; `note` is added to it.
+  void show_progress(const std::string& note = {});
+
+  /// The state of the run: these, and solver().fields().
+  int step = 0;
+  History history;
+
+  [[nodiscard]] int steps() const { return steps_; }
+  [[nodiscard]] Solver& solver() { return solver_; }
+
+ private:
+  void measure();
+  void print_new_rows();
+
+  Options options_;
+  Flow flow_;
+  Solver solver_;
+  int steps_;
+  int rank_ = 0;
+  bool progress_;
+  std::size_t printed_ = 0;  ///< rows of the table, restored ones among them
+  std::chrono::steady_clock::time_point last_progress_{};
+};
+
+}  // namespace tgv

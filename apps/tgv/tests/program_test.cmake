@@ -1,0 +1,36 @@
+# The program itself, without protection: the same table and CSV bytes on 1, 2, 3, 4 and 8 ranks; bad options refused.
+file(REMOVE_RECURSE ${FOLDER})
+file(MAKE_DIRECTORY ${FOLDER})
+
+foreach(n 16 17)
+  foreach(ranks 1 2 3 4 8)
+    execute_process(COMMAND ${LAUNCHER} ${RANKS_FLAG} ${ranks} ${PROGRAM} --plain --n ${n} --steps 25 --output-every 4
+                            --csv ${FOLDER}/${n}-${ranks}.csv
+                    OUTPUT_VARIABLE table RESULT_VARIABLE status)
+    if(NOT status EQUAL 0)
+      message(FATAL_ERROR "tgv on ${ranks} ranks ended with status ${status}")
+    endif()
+    file(READ ${FOLDER}/${n}-${ranks}.csv csv)
+    if(ranks EQUAL 1)
+      set(first_table "${table}")
+      set(first_csv "${csv}")
+      string(REGEX MATCHALL "\n" lines "${csv}")
+      list(LENGTH lines count)
+      if(NOT count EQUAL 9)  # a header, steps 0 4 ... 24, and the last step
+        message(FATAL_ERROR "the CSV file has ${count} lines instead of 9:\n${csv}")
+      endif()
+    elseif(NOT table STREQUAL first_table OR NOT csv STREQUAL first_csv)
+      message(FATAL_ERROR "${ranks} ranks print or write other bytes than one:\n${table}\n${first_table}")
+    endif()
+  endforeach()
+endforeach()
+
+execute_process(COMMAND ${PROGRAM} --stpes 3 RESULT_VARIABLE status ERROR_VARIABLE complaint OUTPUT_QUIET)
+if(NOT status EQUAL 2 OR NOT complaint STREQUAL "tgv: unknown option '--stpes'; see tgv --help\n")
+  message(FATAL_ERROR "a misspelt option gave status ${status} and: ${complaint}")
+endif()
+execute_process(COMMAND ${LAUNCHER} ${RANKS_FLAG} 7 ${PROGRAM} --plain --n 8 RESULT_VARIABLE status
+                ERROR_VARIABLE complaint OUTPUT_QUIET)
+if(status EQUAL 0 OR NOT complaint MATCHES "cannot be cut into 7 blocks")
+  message(FATAL_ERROR "a cube too small for its ranks gave status ${status} and: ${complaint}")
+endif()

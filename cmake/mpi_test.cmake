@@ -1,0 +1,26 @@
+# backstay_mpi_test(NAME name TARGET executable RANKS 1 2 4 8 [ARGS ...] [TIMEOUT seconds])
+# One ctest per number of ranks, named NAME.N_ranks and labelled mpi: the executable under mpirun, on this machine.
+# A test that does not end within TIMEOUT (default 120) fails, and none of its processes is left.
+include_guard(GLOBAL)
+
+set(BACKSTAY_MPIRUN ${CMAKE_CURRENT_LIST_DIR}/mpirun.sh)
+
+function(backstay_mpi_test)
+  cmake_parse_arguments(PARSE_ARGV 0 T "" "NAME;TARGET;TIMEOUT" "RANKS;ARGS")
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 120)
+  endif()
+  # mpirun.sh ends the job itself, with its last words; ctest's own time-out is the second net.
+  math(EXPR outer "${T_TIMEOUT} + 30")
+  foreach(ranks ${T_RANKS})
+    set(test ${T_NAME}.${ranks}_ranks)
+    add_test(NAME ${test} COMMAND ${BACKSTAY_MPIRUN} ${MPIEXEC_EXECUTABLE} ${ranks} ${T_TIMEOUT}
+                                  $<TARGET_FILE:${T_TARGET}> ${T_ARGS})
+    # Two slots at most: ranks mostly wait for each other, and a ctest -j 2 would never start a test of eight.
+    set(slots ${ranks})
+    if(slots GREATER 2)
+      set(slots 2)
+    endif()
+    set_tests_properties(${test} PROPERTIES TIMEOUT ${outer} LABELS mpi PROCESSORS ${slots})
+  endforeach()
+endfunction()

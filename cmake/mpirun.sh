@@ -1,0 +1,47 @@
+#!/bin/sh
+# mpirun.sh MPIEXEC RANKS SECONDS PROGRAM [ARGUMENTS...]
+# Runs the program on RANKS processes of this machine, more than it has cores if need be, with Open MPI or MPICH. After
+# SECONDS the job is ended, with every process of it, and the exit status is 124.
+set -u
+if [ $# -lt 4 ]; then
+  echo "usage: $0 MPIEXEC RANKS SECONDS PROGRAM [ARGUMENTS...]" >&2
+  exit 2
+fi
+mpiexec=$1 ranks=$2 seconds=$3
+shift 3
+
+case $("$mpiexec" --version 2>&1) in
+  *"Open MPI"* | *OpenRTE* | *PRRTE*)
+    flags="--oversubscribe --bind-to none"
+    [ "$(id -u)" -eq 0 ] && flags="$flags --allow-run-as-root"
+    # One machine: shared memory only, no word about networks that are not there, and a waiting rank gives way.
+    export OMPI_MCA_btl_base_warn_component_unused=0 OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_osc=^ucx
+    export OMPI_MCA_rmaps_base_oversubscribe=1
+    ;;
+  *) flags="" ;;
+esac
+
+# The processes of the job carry this in their environment, wherever they were put in the process tree.
+BACKSTAY_MPIRUN_JOB=$$.$(date +%s%N)
+export BACKSTAY_MPIRUN_JOB
+
+kill_stragglers() {
+  for environment in /proc/[0-9]*/environ; do
+    grep -qs "BACKSTAY_MPIRUN_JOB=$BACKSTAY_MPIRUN_JOB" "$environment" || continue
+    pid=${environment#/proc/}
+    pid=${pid%/environ}
+    [ "$pid" = "$$" ] || kill -9 "$pid" 2>/dev/null
+  done
+}
+trap 'kill_stragglers; exit 143' TERM INT HUP
+
+# In the background, so that a signal to this script is served at once.
+timeout --kill-after=10 "$seconds" "$mpiexec" $flags -n "$ranks" "$@" &
+wait $!
+status=$?
+if [ $status -eq 124 ] || [ $status -eq 137 ]; then
+  kill_stragglers
+  echo "$1 on $ranks ranks did not end within $seconds s and was killed" >&2
+  status=124
+fi
+exit $status

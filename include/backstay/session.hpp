@@ -1,0 +1,384 @@
+// The session: protect, checkpoint, resume, loop, verify, prune.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "backstay/config.hpp"  // generated: BACKSTAY_HAVE_MPI, version
+#include "backstay/error.hpp"
+#include "backstay/types.hpp"
+
+#if BACKSTAY_HAVE_MPI
+#include <mpi.h>
+#endif
+
+namespace backstay {
+
+/// Options by name, as in the table of docs/options.md. They win over BACKSTAY_* variables.
+using Options = std::map<std::string, std::string>;
+
+/// Tag: this process is alone, MPI is neither used nor initialised.
+struct Alone {};
+inline constexpr Alone alone{};
+
+/// Tag: take a checkpoint at this call, due or not.
+struct Now {};
+inline constexpr Now now{};
+
+/// What a call of checkpoint() did. The same on every rank.
+enum class Outcome : int {
+  not_due = 0,  ///< nothing was due
+  taken = 1,    ///< captured; it becomes durable in the background
+  skipped = 2,  ///< due, but an earlier one is still in flight and the policy is `skip`
+  failed = 3,   ///< due, but could not be captured; status().last_error has the sentence
+  stop = 4,     ///< a signal asked the job to end, and the last checkpoint is durable: leave the loop
+};
+
+/// What resume() found. The same on every rank.
+struct Resumed {
+  bool resumed = false;         ///< false: no line at all, a fresh start
+  std::uint64_t line = 0;       ///< the number of the line that was put back
+  std::string level;            ///< where it was
+  double seconds = 0;           ///< from the call to the last byte, the slowest rank
+  int saved_ranks = 0;          ///< ranks that wrote it
+  explicit operator bool() const { return resumed; }
+};
+
+/// Counters since the session was opened, and the last error of the background, if any. This rank's own.
+struct Status {
+  std::uint64_t calls = 0;      ///< calls of checkpoint()
+  std::uint64_t taken = 0;      ///< captures
+  std::uint64_t skipped = 0;
+  std::uint64_t committed = 0;  ///< lines committed, each level counted
+  std::uint64_t failed = 0;     ///< lines given up, each level counted
+  std::uint64_t in_flight = 0;  ///< captured and not yet committed or given up
+  std::uint64_t newest_line = 0;  ///< number of the newest committed line; 0: none
+  double blocked_seconds = 0;   ///< time spent inside checkpoint()
+  std::uint64_t staging_bytes = 0;  ///< staging memory held
+  std::string last_error;       ///< empty: none
+};
+
+/// What verify() found; the same on every rank.
+struct Verified {
+  std::uint64_t lines = 0;
+  std::uint64_t segments = 0;
+  std::vector<std::string> damage;  ///< a sentence for each damaged file or segment
+};
+
+/// A line as ls shows it.
+struct LineInfo {
+  std::uint64_t line = 0;
+  std::string level;
+  bool whole = false;
+};
+
+/// Customisation point for state that is neither trivially copyable nor a container: specialise with
+///   static std::string save(const T&);   static void load(T&, std::string_view);
+/// The standard random engines and distributions work as they are, through their stream operators.
+template <class T, class = void>
+struct state {};
+
+template <class T>
+struct state<T, std::enable_if_t<!std::is_trivially_copyable_v<T> || requires { typename T::result_type; }>> {
+  static std::string save(const T& x)
+    requires requires(std::ostream& out) { out << x; }
+  {
+    std::ostringstream out;
+    out.imbue(std::locale::classic());
+    out << x;
+    return out.str();
+  }
+  static void load(T& x, std::string_view text)
+    requires requires(std::istream& in) { in >> x; }
+  {
+    std::istringstream in{std::string(text)};
+    in.imbue(std::locale::classic());
+    in >> x;
+  }
+};
+
+template <class T>
+concept HasState = requires(const T& a, T& b, std::string_view s) {
+  { state<T>::save(a) } -> std::convertible_to<std::string>;
+  state<T>::load(b, s);
+};
+
+/// Memory of `shape` elements of T at `data`; `strides` in elements (empty: dense, C order).
+template <class T>
+struct Array {
+  T* data;
+  Extents shape;
+  Extents strides;
+};
+template <class T>
+Array<T> array(T* data, Extents shape, Extents strides = {}) {
+  return {data, std::move(shape), std::move(strides)};
+}
+/// The inside of an array of `shape` elements that has `halo[d]` layers on both sides of dimension d
+/// (`shape` counts the halos); only the inside is saved.
+template <class T>
+Array<T> inside(T* data, const Extents& shape, const Extents& halo) {
+  if (shape.size() != halo.size()) throw Error(Code::invalid_argument, "inside(): shape and halo differ in length");
+  Array<T> a{data, shape, Extents(shape.size())};
+  std::int64_t stride = 1;
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    a.strides[d] = stride;
+    stride *= shape[d];
+    a.data += halo[d] * a.strides[d];
+    a.shape[d] -= 2 * halo[d];
+  }
+  return a;
+}
+/// The first `*count` elements of a pool of `capacity` elements; `*count` is read at every capture, and
+/// written when the region is put back.
+template <class T, class N>
+struct Used {
+  T* data;
+  N* count;
+  std::int64_t capacity;
+};
+template <class T, class N>
+Used<T, N> used(T* data, N& count, std::int64_t capacity) {
+  return {data, &count, capacity};
+}
+/// The filled slots of a cell list: cell c holds `counts[c]` elements at data + c * slots. The counts are
+/// saved too, as the region "<name>.counts", and put back first.
+template <class T, class N>
+struct FilledSlots {
+  T* data;
+  N* counts;
+  std::int64_t cells;
+  std::int64_t slots;
+};
+template <class T, class N>
+FilledSlots<T, N> filled_slots(T* data, N* counts, std::int64_t cells, std::int64_t slots) {
+  return {data, counts, cells, slots};
+}
+/// A region that only its owner can write and read. `redistribute` may be empty: then it comes back only
+/// on the same number of ranks.
+struct Callbacks {
+  std::function<std::string()> save;
+  std::function<void(std::span<const std::byte>)> load;
+  std::function<void(const std::vector<std::span<const std::byte>>&, int rank, int size)> redistribute;
+};
+
+/// One run of one program (or of one of its coupled codes) under protection.
+///
+/// The constructors, resume(), checkpoint(), wait(), verify(), prune() and the destructor are collective: every
+/// rank of the communicator calls them, in the same order. Not thread-safe: one thread calls at a time. Several
+/// sessions may live in one program, each with its own `dir` or `name`. Every call throws backstay::Error.
+class BACKSTAY_EXPORT Session {
+ public:
+#if BACKSTAY_HAVE_MPI
+  /// Initialises MPI (MPI_THREAD_MULTIPLE if it can be had) unless it was; uses MPI_COMM_WORLD.
+  /// MPI is finalised by the destructor if it was initialised here.
+  Session(int argc, char** argv, const Options& options = {});
+  /// On the ranks of `comm` only. `comm` is duplicated; it stays the caller's.
+  explicit Session(MPI_Comm comm, const Options& options = {});
+  /// The communicator to use in the program: as many ranks as work on the problem.
+  [[nodiscard]] MPI_Comm comm() const;
+#else
+  Session(int argc, char** argv, const Options& options = {});
+#endif
+  explicit Session(Alone, const Options& options = {});
+  /// Waits (bounded by the option `timeout`) for what is in flight.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  [[nodiscard]] int rank() const;
+  [[nodiscard]] int size() const;
+
+  /// Adds a region. The memory must stay valid until the session ends or unprotect().
+  void protect(RegionSpec spec);
+  void unprotect(std::string_view name);
+
+  template <class T>
+  void protect(std::string_view name, std::vector<T>& x, Placement placement = {}, std::string units = {});
+  template <class T>
+  void protect(std::string_view name, Array<T> x, Placement placement = {}, std::string units = {});
+  template <class T, class N>
+  void protect(std::string_view name, Used<T, N> x, Placement placement = {}, std::string units = {});
+  template <class T, class N>
+  void protect(std::string_view name, FilledSlots<T, N> x, Placement placement = {}, std::string units = {});
+  void protect(std::string_view name, std::string& x, Placement placement = {});
+  void protect(std::string_view name, Callbacks callbacks);
+  /// A scalar, a described or trivially copyable struct, a fixed array, or anything with backstay::state.
+  template <class T>
+  void protect(std::string_view name, T& x, Placement placement = replicated(), std::string units = {});
+
+  /// Takes a checkpoint if one is due. Returns after the capture; never a barrier.
+  Outcome checkpoint();
+  /// Takes one now; waits for staging memory if an earlier one is still in flight.
+  Outcome checkpoint(Now);
+  /// Puts back the newest whole line, if there is one. `mismatch` and `version` errors leave it untouched.
+  Resumed resume();
+  /// Runs `body`; when it (or a call inside) throws through rollback(), runs it again from its start, where
+  /// resume() puts back the newest line.
+  void loop(const std::function<void()>& body);
+  /// Collective, inside loop(): gives up the current state.
+  [[noreturn]] void rollback(const std::string& why);
+  /// Waits until everything captured is committed or given up.
+  void wait();
+
+  /// Reads every byte of every line at every level and checks its CRC.
+  Verified verify();
+  /// Removes all but the newest `keep` (>= 1) whole lines of every level.
+  void prune(int keep);
+
+  /// A signal has asked the job to end (agreed: the same on every rank at the same call of checkpoint()).
+  [[nodiscard]] bool stopping() const;
+  [[nodiscard]] Status status() const;
+
+  class Impl;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+// ---- templates -----------------------------------------------------------------------------------------------
+
+namespace detail {
+inline View cannot_hold() {
+  View v;
+  v.valid = false;
+  return v;
+}
+/// A vector has one dimension in memory; placed as a block it has the shape of its box.
+inline Extents box_shape(const Placement& placement, std::int64_t count) {
+  if (placement.kind != Placement::Kind::block) return {count};
+  Extents shape;
+  std::int64_t product = 1;
+  for (std::size_t d = 0; d < placement.lower.size() && d < placement.upper.size(); ++d) {
+    shape.push_back(placement.upper[d] - placement.lower[d]);
+    product *= shape.back();
+  }
+  return product == count ? shape : Extents{count};  // a wrong size is refused with a sentence by protect
+}
+inline std::int64_t product(const Extents& shape) {
+  std::int64_t n = 1;
+  for (auto s : shape) n *= s;
+  return n;
+}
+}  // namespace detail
+
+template <class T>
+void Session::protect(std::string_view name, std::vector<T>& x, Placement placement, std::string units) {
+  static_assert(!std::is_same_v<T, bool>, "std::vector<bool> has no elements in memory: use std::vector<char>");
+  RegionSpec spec;
+  spec.name = name;
+  spec.type = type_of<T>();
+  spec.units = std::move(units);
+  spec.placement = placement;
+  spec.view = [&x, placement] {
+    return detail::dense_view(x.data(), detail::box_shape(placement, static_cast<std::int64_t>(x.size())), sizeof(T));
+  };
+  spec.reshape = [&x](const Extents& shape) {
+    x.resize(static_cast<std::size_t>(detail::product(shape)));
+    return detail::dense_view(x.data(), shape, sizeof(T));
+  };
+  protect(std::move(spec));
+}
+
+template <class T>
+void Session::protect(std::string_view name, Array<T> x, Placement placement, std::string units) {
+  RegionSpec spec;
+  spec.name = name;
+  spec.type = type_of<T>();
+  spec.units = std::move(units);
+  spec.placement = std::move(placement);
+  spec.view = [x] {
+    View v = detail::dense_view(x.data, x.shape, sizeof(T));
+    for (std::size_t d = 0; d < x.strides.size(); ++d) v.strides[d] = x.strides[d] * static_cast<std::int64_t>(sizeof(T));
+    v.valid = x.strides.empty() || x.strides.size() == x.shape.size();
+    return v;
+  };
+  spec.reshape = [view = spec.view, x](const Extents& shape) { return shape == x.shape ? view() : detail::cannot_hold(); };
+  protect(std::move(spec));
+}
+
+template <class T, class N>
+void Session::protect(std::string_view name, Used<T, N> x, Placement placement, std::string units) {
+  RegionSpec spec;
+  spec.name = name;
+  spec.type = type_of<T>();
+  spec.units = std::move(units);
+  spec.placement = std::move(placement);
+  spec.view = [x] {
+    View v = detail::dense_view(x.data, {static_cast<std::int64_t>(*x.count)}, sizeof(T));
+    v.valid = v.shape[0] >= 0 && v.shape[0] <= x.capacity;
+    return v;
+  };
+  spec.reshape = [x](const Extents& shape) {
+    if (shape.size() != 1 || shape[0] > x.capacity) return detail::cannot_hold();
+    *x.count = static_cast<N>(shape[0]);
+    return detail::dense_view(x.data, shape, sizeof(T));
+  };
+  protect(std::move(spec));
+}
+
+template <class T, class N>
+void Session::protect(std::string_view name, FilledSlots<T, N> x, Placement placement, std::string units) {
+  protect(std::string(name) + ".counts", array(x.counts, {x.cells}), placement.kind == Placement::Kind::rank_private ? Placement{} : placement);
+  RegionSpec spec;
+  spec.name = name;
+  spec.type = type_of<T>();
+  spec.units = std::move(units);
+  spec.placement = std::move(placement);
+  spec.view = [x] {
+    View v;
+    v.data = reinterpret_cast<std::byte*>(x.data);
+    v.strides = {x.slots * static_cast<std::int64_t>(sizeof(T))};
+    v.shape = {0};
+    for (std::int64_t c = 0; c < x.cells; ++c) {
+      const auto n = static_cast<std::int64_t>(x.counts[c]);
+      v.valid = v.valid && n >= 0 && n <= x.slots;
+      v.run_lengths.push_back(n);
+      v.shape[0] += n;
+    }
+    return v;
+  };
+  spec.reshape = [view = spec.view](const Extents& shape) {
+    View v = view();
+    return v.valid && v.shape == shape ? v : detail::cannot_hold();
+  };
+  protect(std::move(spec));
+}
+
+template <class T>
+void Session::protect(std::string_view name, T& x, Placement placement, std::string units) {
+  RegionSpec spec;
+  spec.name = name;
+  spec.units = std::move(units);
+  spec.placement = std::move(placement);
+  if constexpr (HasState<T>) {
+    spec.type = {Type::Kind::text, 1, {}};
+    spec.placement = {};
+    spec.save = [&x] { return std::string(state<T>::save(x)); };
+    spec.load = [&x](std::span<const std::byte> bytes) {
+      state<T>::load(x, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+    };
+  } else {
+    using Element = std::remove_all_extents_t<T>;
+    spec.type = type_of<Element>();
+    Extents shape;
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (shape.push_back(static_cast<std::int64_t>(std::extent_v<T, I>)), ...);
+    }(std::make_index_sequence<std::rank_v<T>>{});
+    spec.view = [&x, shape] { return detail::dense_view(&x, shape, sizeof(Element)); };
+    spec.reshape = [view = spec.view, shape](const Extents& wanted) { return wanted == shape ? view() : detail::cannot_hold(); };
+  }
+  protect(std::move(spec));
+}
+
+}  // namespace backstay

@@ -1,0 +1,94 @@
+"""The command line: `backstay COMMAND`. Needs neither MPI nor the compiled module.
+
+A command is a module here with a function of its name; its help begins with an example. Two of them are not always
+there: `run` and `demo`. Such a module may have SETTINGS, a dict that is given to Typer with the command.
+"""
+
+import importlib
+import importlib.util
+import os
+import sys
+from typing import Optional
+
+import typer
+
+from backstay.cli.common import complain
+from backstay.lines import Problem
+
+app = typer.Typer(
+    name="backstay",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="[green]Example:[/] [bold]backstay ls[/]\n\n"
+    "Looks at, checks, cleans up and compares the checkpoints of a simulation. The directory is "
+    "./backstay-checkpoints, or what BACKSTAY_DIR or the command names.",
+)
+
+# name, example, one line; in the order in which somebody new needs them
+COMMANDS = (
+    ("demo", "backstay demo", "Run a simulation, kill it in the middle, and see it come back."),
+    ("run", "backstay run -n 8 -- ./app", "Launch a program on MPI, and again after a failure."),
+    ("ls", "backstay ls run1", "List the lines: level, step, age, size, whole or why not."),
+    ("show", "backstay show 42", "Show the regions of a line: types, shapes, placement, values."),
+    ("verify", "backstay verify run1", "Check every byte of every line at every level."),
+    ("prune", "backstay prune --keep 2 --dry-run", "Remove old lines; never the newest whole one."),
+    ("view", "backstay view u --slice 0=16 -o u.png", "Draw a slice of a region."),
+    ("export", "backstay export --line 42 -o out.h5", "Write a line as one ordinary HDF5 file, or as .npy."),
+    ("diff", "backstay diff run1@42 run2@42", "Compare two lines, whatever ranks wrote them."),
+)
+
+
+def _register() -> None:
+    for name, example, summary in COMMANDS:
+        module_name = f"backstay.cli.{name}"
+        if importlib.util.find_spec(module_name) is None:
+            continue
+        module = importlib.import_module(module_name)
+        function = getattr(module, name)
+        text = f"[green]Example:[/] [bold]{example}[/]\n\n{summary}"
+        details = (function.__doc__ or "").strip()
+        if details:
+            text += "\n\n" + " ".join(details.split())
+        app.command(name, help=text, short_help=summary, **getattr(module, "SETTINGS", {}))(function)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from backstay import __version__
+
+        print(f"backstay {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    pass
+
+
+_register()
+
+
+def main(arguments: Optional[list] = None) -> int:
+    """Runs a command; gives the exit status: 0, 1 for a failure, 2 for wrong usage."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a letter is no reason to fail
+    try:
+        app(args=arguments, prog_name="backstay")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except Problem as problem:
+        complain(str(problem))
+        return 1
+    except BrokenPipeError:  # `backstay ls | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        complain(f"{error.filename or 'The system'}: {error.strerror or error}.")
+        return 1
+    return 0

@@ -1,0 +1,74 @@
+"""`backstay verify`: every byte of every copy."""
+
+import time
+
+import typer
+
+from backstay.cli import common
+from backstay.lines import Damage, verify_line
+
+
+def verify(
+    target: common.TargetArgument = None,
+    dir_option: common.DirOption = None,
+    level: common.LevelOption = None,
+    as_json: common.JsonOption = False,
+) -> None:
+    """Headers, tables, HDF5 metadata, every region's checksum and the zeros between, of the original and of the
+    partner's copy. Prints one sentence for each damage; the exit status is 1 if there is any."""
+    wanted = common.Target(target, dir_option, None, level)
+    lines = wanted.lines()
+    started = time.monotonic()
+    with common.Progress("checking", sum(line.stored_bytes for line in lines)) as progress:
+        results = [_verify(line, progress) for line in lines]
+    seconds = time.monotonic() - started
+    damage = [d for result in results for d in result["damage"]]
+    if as_json:
+        _print_json(wanted, results, progress.done, seconds)
+    else:
+        _print(wanted, results, damage, progress.done, seconds)
+    if damage:
+        raise typer.Exit(1)
+
+
+def _verify(line, progress: common.Progress) -> dict:
+    damage = verify_line(line, progress.advance).damage
+    if not damage and not line.whole:
+        damage = [Damage(line.number, line.level, "", f"{line.title[0].upper()}{line.title[1:]}: {line.why}.")]
+    # What a running job retired meanwhile was overwritten under our eyes: that is no damage.
+    retired = line.manifest is not None and not line.still_there()
+    return {"line": line, "retired": retired, "damage": [] if retired else damage}
+
+
+def _print_json(wanted: common.Target, results: list, done: int, seconds: float) -> None:
+    lines = [
+        {
+            "line": r["line"].number,
+            "level": r["line"].level,
+            "whole": r["line"].whole and not r["retired"],
+            "retired": r["retired"],
+            "damage": [{"path": d.path, "sentence": d.sentence} for d in r["damage"]],
+        }
+        for r in results
+    ]
+    count = sum(len(r["damage"]) for r in results)
+    common.print_json(
+        {"dir": str(wanted.path), "ok": count == 0, "damaged": count, "bytes": done, "seconds": seconds, "lines": lines}
+    )
+
+
+def _print(wanted: common.Target, results: list, damage: list, done: int, seconds: float) -> None:
+    for d in damage:
+        common.say(d.sentence, style="red")
+    for r in results:
+        if r["retired"]:
+            common.say(f"The running job retired {r['line'].title} while it was checked.", style="dim")
+    if not results:
+        common.say(f"There is no line in {wanted.path} to check.")
+        return
+    checked = f"{common.plural(len(results), 'line')}, {common.human_bytes(done)} checked in {seconds:.1f} s"
+    if not damage:
+        common.say(f"{checked}: no damage.", style="green")
+        return
+    bad = sum(1 for r in results if r["damage"])
+    common.say(f"{checked}: damage in {common.plural(bad, 'line')}, at {common.plural(len(damage), 'place')}.")

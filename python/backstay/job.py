@@ -1,0 +1,150 @@
+"""A job as the user describes it: reading that, and refusing what can never work before anything is started."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import guard
+from .mpirun import Launcher, LaunchError
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A rank, or all ranks of a simulated node, that end themselves at a call of checkpoint()."""
+
+    what: str  # "rank" or "node"
+    number: int
+    call: int
+
+    def text(self) -> str:
+        return f"{'node' if self.what == 'node' else ''}{self.number}@{self.call}"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to launch and how. `kills[i]` is for launch i + 1 only."""
+
+    app: Path
+    arguments: tuple[str, ...]
+    launcher: Launcher
+    directory: Path
+    ranks: int = 1
+    nodes: int | None = None
+    relaunch: int = 3
+    kills: tuple[tuple[Kill, ...], ...] = ()
+    options: dict[str, str] = field(default_factory=dict)
+    hang: float | None = None
+    pause: float = 1.0
+    output: Path | None = None  # where the application's output goes instead of this process's own; it is added to
+
+    def kills_of(self, attempt: int) -> tuple[Kill, ...]:
+        return self.kills[attempt - 1] if attempt <= len(self.kills) else ()
+
+    def local_directory(self) -> str | None:
+        """The pattern of the node directories, if this job has simulated nodes or names one."""
+        given = self.options.get("local_dir") or os.environ.get("BACKSTAY_LOCAL_DIR")
+        if given:
+            return os.path.abspath(given)
+        return f"{self.directory}/node-%n" if self.nodes else None
+
+    def environment(self, attempt: int, run_id: str) -> dict[str, str]:
+        """The variables of one launch, those of this process included."""
+        # A job started inside another is not one of its ranks; what the developers' script sets is no option.
+        drop = {"BACKSTAY_KILL", "BACKSTAY_SOURCE_DIR", "BACKSTAY_BUILD_DIR", *guard.RANK_VARIABLES}
+        env = {name: value for name, value in os.environ.items() if name not in drop}
+        env |= {variable(name): value for name, value in self.options.items()}
+        env |= {"BACKSTAY_DIR": str(self.directory), guard.MARK: run_id}
+        if self.local_directory():
+            env["BACKSTAY_LOCAL_DIR"] = str(self.local_directory())
+        if self.nodes:
+            env["BACKSTAY_NODES"] = str(self.nodes)
+        if self.kills_of(attempt):
+            env["BACKSTAY_KILL"] = ",".join(kill.text() for kill in self.kills_of(attempt))
+        return env
+
+
+def variable(option: str) -> str:
+    """The environment variable of an option: BACKSTAY_ and its name."""
+    return "BACKSTAY_" + option.upper().replace(".", "_")
+
+
+def parse_kill(text: str, ranks: int, nodes: int | None) -> tuple[Kill, ...]:
+    """Reads "5@30" or "node1@30", several separated by commas."""
+    return tuple(_parse_one_kill(part.strip(), ranks, nodes) for part in text.split(","))
+
+
+def _parse_one_kill(text: str, ranks: int, nodes: int | None) -> Kill:
+    match = re.fullmatch(r"(node)?(\d+)@(\d+)", text)
+    if not match or int(match[3]) == 0:
+        raise LaunchError(f'--kill "{text}" is not understood: write RANK@CALL as 5@30, or nodeNODE@CALL as node1@30.')
+    kill = Kill(match[1] or "rank", int(match[2]), int(match[3]))
+    if kill.what == "node" and nodes is None:
+        raise LaunchError(f"--kill {text} names a node, but there are no simulated nodes: add --nodes.")
+    count = nodes if kill.what == "node" else ranks
+    if count is not None and kill.number >= count:
+        raise LaunchError(f"--kill {text}: the last {kill.what} is {kill.what} {count - 1}, they count from 0.")
+    return kill
+
+
+def find_app(name: str) -> Path:
+    """The application: a path, a name on PATH, or a name in the current directory."""
+    path = Path(name) if "/" in name else Path(shutil.which(name) or name)
+    if not path.exists():
+        raise LaunchError(f"The application {name} is not there: give its path, or build it first.")
+    if path.is_dir():
+        raise LaunchError(f"The application {name} is a directory: name the program inside it.")
+    if not os.access(path, os.X_OK):
+        raise LaunchError(f"The application {name} is not executable: chmod +x {name}, or start it by its interpreter.")
+    return path.absolute()
+
+
+def check(job: Job) -> None:
+    """Refuses what can never work, before anything is started."""
+    if job.ranks < 1:
+        raise LaunchError(f"-n {job.ranks}: a job has at least one rank.")
+    if job.nodes is not None and not 1 <= job.nodes <= job.ranks:
+        raise LaunchError(f"--nodes {job.nodes} does not fit -n {job.ranks}: every node has at least one rank.")
+    if job.relaunch < 0:
+        raise LaunchError(f"--relaunch {job.relaunch}: give 0 or the number of launches after the first.")
+    if job.hang is not None and not job.hang > 0:
+        raise LaunchError(f"--hang {job.hang:g}: give the seconds of silence that are a failure, more than 0.")
+    if job.nodes and "%n" not in str(job.local_directory()):
+        raise LaunchError(f"local_dir {job.local_directory()} lacks %n: simulated nodes need a directory each.")
+    try:
+        job.directory.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise LaunchError(f"The directory {job.directory} cannot be made: {problem.strerror}.") from None
+    if not os.access(job.directory, os.W_OK | os.X_OK):
+        raise LaunchError(f"The directory {job.directory} may not be written: choose another with --dir.")
+
+
+def parse_options(texts: Iterable[str]) -> dict[str, str]:
+    """Reads NAME=VALUE pairs; a name that the library does not have is refused here if the library is there."""
+    options = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not re.fullmatch(r"[a-z][a-z0-9_.]*", name):
+            raise LaunchError(f'--opt "{text}" is not understood: write NAME=VALUE, as keep=3.')
+        if name in ("kill", "nodes", "dir"):
+            raise LaunchError(f"--opt {name}: use --{name}, because `backstay run` must know it too.")
+        options[name] = value
+    _check_names(options)
+    return options
+
+
+def _check_names(options: dict[str, str]) -> None:
+    try:
+        from ._core import option_names
+    except ImportError:  # the library itself will refuse it
+        return
+    known = list(option_names())
+    for name in options:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+            raise LaunchError(f"There is no option {name}: did you mean {near[0]}?")

@@ -1,0 +1,384 @@
+"""Launches a job, watches it, and launches it again after a failure. Resuming is the library's own work.
+
+The library hears of what it needs through BACKSTAY_* variables; both append to DIR/events.jsonl. A launch that ends
+with status 0, or after a signal of the user's, is the last one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import guard
+from .job import Job, check
+from .lines import LEVELS, Problem, newest_whole, open_directory, read_lines
+from .mpirun import Ending, LaunchError, ending
+
+STALLED_LAUNCHES = 2  # so many in a row without a new line, and the next would end as they did
+GRACE = 3.0  # seconds for the launcher to clean up after its ranks were killed
+ECHO = 0.2  # seconds in which a second SIGINT is the same one, sent to the process and to its group
+
+
+@dataclass
+class Launch:
+    """What became of one launch."""
+
+    attempt: int
+    status: int
+    signal: int | None
+    seconds: float
+    progress: bool
+
+
+@dataclass
+class Report:
+    """What became of the job. `reason`: done, stopped, no_progress, gave_up."""
+
+    status: int
+    reason: str
+    launches: list[Launch]
+
+
+def run_job(job: Job) -> Report:
+    """Runs the job to its end. Must be called from the main thread. When it returns no process of the job is left,
+    and none stays behind either if this process is killed."""
+    check(job)
+    run_id = uuid.uuid4().hex
+    with Guard(run_id), Signals() as signals:
+        return Supervisor(job, run_id, signals).run()
+
+
+class Events:
+    """DIR/events.jsonl: one JSON object a line, one write a line, so that several processes may append."""
+
+    def __init__(self, directory: Path):
+        self.path = directory / "events.jsonl"
+
+    def add(self, event: str, **values: object) -> None:
+        line = json.dumps({"time": round(time.time(), 6), "event": event, **values}) + "\n"
+        try:
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+            try:
+                os.write(descriptor, line.encode())
+            finally:
+                os.close(descriptor)
+        except OSError as problem:  # the job matters more than its diary
+            say(f"could not write {self.path}: {problem.strerror}.")
+
+    def size(self) -> int:
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
+
+    def since(self, offset: int) -> list[dict]:
+        """The events after `offset`; a line that is not JSON was torn by a crash and is passed over."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(offset)
+                lines = file.read().splitlines()
+        except OSError:
+            return []
+        return [event for line in lines if isinstance(event := _json(line), dict)]
+
+
+def _json(line: bytes) -> object:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def say(text: str) -> None:
+    """One line to the user."""
+    print(f"backstay: {text}", file=sys.stderr, flush=True)
+
+
+def newest_line(job: Job) -> int:
+    """The newest whole line that is seen from here, lines of nodes elsewhere not among them; 0: none."""
+    try:
+        line = newest_whole(read_lines(open_directory(job.directory)))
+    except Problem:
+        return 0
+    return line.number if line else 0
+
+
+def remove_node(directory: Path) -> bool:
+    """Removes what a lost node held. Only a directory that looks like backstay's is touched; False: it was not."""
+    if directory.is_symlink() or not directory.is_dir():
+        return False
+    if not any((directory / name).exists() for name in ("lock", *LEVELS)):
+        return False
+    shutil.rmtree(directory)
+    return True
+
+
+class Guard:
+    """A process that ends what is left of the job, however this process ends."""
+
+    def __init__(self, run_id: str):
+        self._run_id = run_id
+
+    def __enter__(self):
+        command = [sys.executable, "-I", "-S", guard.__file__, self._run_id]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.stdin.close()  # its signal to look once more and go
+        try:
+            self._process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+
+class Signals:
+    """Signals as something to wait for, together with the end of a child. Main thread only."""
+
+    def __enter__(self):
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+        self._old = {}
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGCHLD):
+            # What was ignored stays ignored: that is how nohup works.
+            if number == signal.SIGCHLD or signal.getsignal(number) is not signal.SIG_IGN:
+                self._old[number] = signal.signal(number, lambda *_: None)
+        self._old_descriptor = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.set_wakeup_fd(self._old_descriptor)
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+        os.close(self._read)
+        os.close(self._write)
+
+    def wait(self, seconds: float | None) -> list[int]:
+        """The signals that came; empty when the time is over or a child has ended."""
+        ready, _, _ = select.select([self._read], [], [], seconds)
+        return [number for number in os.read(self._read, 4096) if number != signal.SIGCHLD] if ready else []
+
+
+class Relay:
+    """Passes the output of a launch on, byte for byte, noting when it last came and how it ended. Does nothing for a
+    launch that was not given pipes."""
+
+    def __init__(self, process: subprocess.Popen, output: int):
+        self.last_time = time.monotonic()
+        self.tail = b""
+        self._threads = [
+            threading.Thread(target=self._copy, args=(pipe, descriptor), daemon=True)
+            for pipe, descriptor in ((process.stdout, output), (process.stderr, 2))
+            if pipe is not None
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def finish(self) -> None:
+        for thread in self._threads:
+            thread.join(timeout=5)
+
+    def _copy(self, pipe: object, descriptor: int) -> None:
+        while chunk := os.read(pipe.fileno(), 65536):
+            self.last_time = time.monotonic()
+            self.tail = (self.tail + chunk)[-8192:]
+            try:
+                while chunk:
+                    chunk = chunk[os.write(descriptor, chunk) :]
+            except OSError:  # nobody reads any more; the job goes on
+                pass
+
+
+class Supervisor:
+    """One job, launch after launch."""
+
+    def __init__(self, job: Job, run_id: str, signals: Signals):
+        self._job = job
+        self._run_id = run_id
+        self._signals = signals
+        self._events = Events(job.directory)
+        self._stop_asked: float | None = None  # when the user's first signal came
+        self._kill_deadline: float | None = None
+        self._launches: list[Launch] = []
+
+    def run(self) -> Report:
+        started = time.monotonic()
+        while True:
+            launch = self._launch(len(self._launches) + 1)
+            self._launches.append(launch)
+            self._remove_lost_nodes(launch)
+            reason = self._reason_to_end(launch)
+            if reason is None:
+                self._pause()
+                reason = "stopped" if self._stop_asked else None
+            if reason:
+                self._say_farewell(reason, time.monotonic() - started)
+                return Report(launch.status, reason, self._launches)
+
+    def _reason_to_end(self, launch: Launch) -> str | None:
+        if launch.status == 0:
+            return "stopped" if self._stop_asked else "done"
+        if self._stop_asked:
+            return "stopped"
+        if launch.attempt > self._job.relaunch:
+            return "gave_up"
+        recent = self._launches[-STALLED_LAUNCHES:]
+        if len(recent) == STALLED_LAUNCHES and not any(past.progress for past in recent):
+            return "no_progress"
+        return None
+
+    def _say_farewell(self, reason: str, seconds: float) -> None:
+        count = len(self._launches)
+        launches = f"{count} launch{'es' if count > 1 else ''}"
+        last = self._launches[-1]
+        how = _how(last.status, last.signal)
+        say(
+            {
+                "done": f"the job is done, after {launches} and {seconds:.1f} s.",
+                "stopped": f"the job was asked to end and did, with {how}; the same command goes on from there.",
+                "gave_up": f"the job failed with {how}, and {launches} were allowed: see its messages above.",
+                "no_progress": f"the last {STALLED_LAUNCHES} launches saved no new line, so another would end the same "
+                f"way: see the messages above (last: {how}).",
+            }[reason].replace("1 launch were", "1 launch was")
+        )
+
+    def _pause(self) -> None:
+        left = self._job.relaunch + 1 - len(self._launches)
+        say(f"launching again in {self._job.pause:g} s ({left} more allowed).")
+        deadline = time.monotonic() + self._job.pause
+        while not self._stop_asked and (seconds := deadline - time.monotonic()) > 0:
+            if self._signals.wait(seconds):
+                self._stop_asked = time.monotonic()
+
+    def _launch(self, attempt: int) -> Launch:
+        self._announce(attempt)
+        newest, offset = newest_line(self._job), self._events.size()
+        started = time.monotonic()
+        end = self._run_once(attempt)
+        seconds = time.monotonic() - started
+        progress = newest_line(self._job) > newest or self._committed_since(offset)
+        self._events.add("exit", attempt=attempt, status=end.status, signal=end.signal, seconds=round(seconds, 3))
+        if end.status:
+            say(f"launch {attempt} ended after {seconds:.1f} s with {_how(end.status, end.signal)}.")
+        return Launch(attempt, end.status, end.signal, round(seconds, 3), progress)
+
+    def _committed_since(self, offset: int) -> bool:
+        """Lines in the directories of real nodes are not seen from here, but rank 0 tells of each."""
+        return any(e.get("event") == "commit" and e.get("level") != "memory" for e in self._events.since(offset))
+
+    def _announce(self, attempt: int) -> None:
+        job = self._job
+        where = f" on {job.nodes} simulated nodes" if job.nodes else ""
+        say(f"launch {attempt}: {job.app.name} on {job.ranks} rank{'s' if job.ranks > 1 else ''}{where}.")
+        for kill in job.kills_of(attempt):
+            say(f"{kill.what} {kill.number} will be killed at its call {kill.call} of checkpoint().")
+        self._events.add("launch", attempt=attempt, ranks=job.ranks, nodes=job.nodes)
+
+    def _run_once(self, attempt: int) -> Ending:
+        job = self._job
+        environment = job.environment(attempt, self._run_id)
+        command = [*job.launcher.command(job.ranks, environment), str(job.app), *job.arguments]
+        output = os.open(job.output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666) if job.output else os.dup(1)
+        try:
+            process = self._start(command, environment, output)
+            relay = Relay(process, output)
+            try:
+                self._watch(process, relay)
+            finally:
+                guard.end_all(self._run_id)
+            relay.finish()
+            return ending(job.launcher, process.wait(), relay.tail)
+        finally:
+            os.close(output)
+
+    def _start(self, command: list[str], environment: dict[str, str], output: int) -> subprocess.Popen:
+        # Piped when it must be watched; MPICH tells only there whether a signal or a status ended a rank.
+        watched = self._job.hang or self._job.launcher.kind == "mpich"
+        out, err = (subprocess.PIPE, subprocess.PIPE) if watched else (output, None)
+        try:
+            # A session of its own, so that Ctrl-C comes to this process alone, which tells the ranks.
+            return subprocess.Popen(command, env=environment, stdout=out, stderr=err, start_new_session=True)
+        except OSError as problem:
+            raise LaunchError(f"{command[0]} could not be started: {problem.strerror}.") from None
+
+    def _watch(self, process: subprocess.Popen, relay: Relay) -> None:
+        """Returns when the launcher has ended; what came meanwhile was passed on."""
+        events_size, events_time = self._events.size(), time.monotonic()
+        self._kill_deadline = None
+        while process.poll() is None:
+            for number in self._signals.wait(self._tick()):
+                self._pass_on(number, process)
+            if self._events.size() != events_size:
+                events_size, events_time = self._events.size(), time.monotonic()
+            quiet = time.monotonic() - max(relay.last_time, events_time)
+            if self._job.hang and quiet > self._job.hang and self._kill_deadline is None:
+                say(f"no output and no event for {quiet:.0f} s: the launch hangs and is killed.")
+                self._events.add("hang", attempt=len(self._launches) + 1, seconds=round(quiet, 3))
+                self._kill(process)
+            if self._kill_deadline is not None and time.monotonic() > self._kill_deadline:
+                guard.end_all(self._run_id)
+
+    def _tick(self) -> float | None:
+        if self._kill_deadline is not None:
+            return 0.1
+        return min(1.0, self._job.hang / 4) if self._job.hang else None
+
+    def _pass_on(self, number: int, process: subprocess.Popen) -> None:
+        now = time.monotonic()
+        if number == signal.SIGINT and self._stop_asked and now - self._stop_asked > ECHO:
+            say("interrupted again: the ranks are killed.")
+            self._kill(process)
+            return
+        if not self._stop_asked:
+            say(
+                f"{signal.Signals(number).name}: the ranks were asked for a last checkpoint; Ctrl-C kills them at once."
+            )
+            self._stop_asked = now
+        # To the ranks themselves: Open MPI's mpirun, given SIGINT or SIGTERM, kills them a moment later.
+        ranks = list(guard.rank_processes(self._run_id).values())
+        if self._job.launcher.kind == "none":
+            ranks = [process.pid]
+        if len(ranks) >= self._job.ranks:
+            guard.send(ranks, signal.SIGUSR1 if number == signal.SIGUSR1 else signal.SIGTERM)
+        else:  # some are on other machines: every launcher passes this signal on to all ranks, and none acts on it
+            guard.send([process.pid], signal.SIGUSR1)
+
+    def _kill(self, process: subprocess.Popen) -> None:
+        """Ranks first: their launcher then removes its own traces. It has GRACE for that."""
+        ranks = guard.rank_processes(self._run_id).values()
+        guard.send(list(ranks) or [process.pid], signal.SIGKILL)
+        self._kill_deadline = time.monotonic() + GRACE
+
+    def _remove_lost_nodes(self, launch: Launch) -> None:
+        """A killed node takes its directory with it, as a real one would."""
+        pattern = self._job.local_directory()
+        nodes = [kill.number for kill in self._job.kills_of(launch.attempt) if kill.what == "node"]
+        if launch.status == 0 and self._job.kills_of(launch.attempt):
+            say("the kill did not happen: the job ended before that call of checkpoint().")
+            return
+        for node in nodes if pattern else ():
+            directory = Path(pattern.replace("%n", str(node)))
+            if remove_node(directory):
+                self._events.add("node_removed", attempt=launch.attempt, node=node, directory=str(directory))
+                say(f"node {node} is lost: {directory} was removed with all that it held.")
+            else:
+                say(f"node {node}: {directory} is not a node directory of backstay and was left alone.")
+
+
+def _how(status: int, number: int | None) -> str:
+    if number is None:
+        return f"status {status}"
+    try:
+        return f"status {status} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"status {status} (signal {number})"

@@ -1,0 +1,871 @@
+"""Reads the checkpoints of a directory, without MPI and without HDF5 (docs/format.md is the specification).
+
+    directory = open_directory("backstay-checkpoints")
+    line = newest_whole(read_lines(directory))
+    for segment in line.segments():
+        print(segment.rank, segment.region, segment.shape)
+
+Nothing that a file says is trusted before it is checked: what is torn, cut off, altered, foreign or newer gives a
+Problem, whose text is a sentence. Whole global arrays are put together in backstay.regions.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import google_crc32c
+import numpy as np
+
+FORMAT_VERSION = 1
+PAGE = 4096
+FIRST_AREA = 2 * PAGE
+LEVELS = ("shared", "partner", "local")  # in the order in which a reader prefers them
+MAX_DIMENSIONS = 7
+CHUNK = 1 << 22  # bytes read at once: large enough for a disk, small enough to stay in the cache
+LARGEST_MANIFEST = 1 << 30
+LARGEST_NUMBER = 1 << 62
+
+
+class Problem(Exception):
+    """What could not be read or done; the text is a sentence. `kind` says what a caller might do about it."""
+
+    def __init__(self, sentence: str, kind: str = "corrupt"):
+        super().__init__(sentence)
+        self.kind = kind  # missing, corrupt, version, mismatch, io, locked, vanished
+
+
+# ---- bytes ------------------------------------------------------------------------------------------------------
+
+
+def crc32c(data: bytes, before: int = 0) -> int:
+    return google_crc32c.extend(before, data)
+
+
+def read_at(file, offset: int, length: int) -> bytes:
+    """Exactly `length` bytes at `offset` of an open file."""
+    try:
+        data = os.pread(file.fileno(), length, offset)
+        while len(data) < length:
+            more = os.pread(file.fileno(), length - len(data), offset + len(data))
+            if not more:
+                raise Problem(f"it ends at byte {offset + len(data)}, before byte {offset + length}")
+            data += more
+    except OSError as error:
+        raise Problem(f"it cannot be read: {error.strerror}", "io") from error
+    return data
+
+
+def chunks_at(file, offset: int, length: int) -> Iterator[bytes]:
+    """The same bytes, a piece at a time."""
+    for start in range(offset, offset + length, CHUNK):
+        yield read_at(file, start, min(CHUNK, offset + length - start))
+
+
+def open_to_read(path: Path):
+    """An open regular file, unbuffered. A pipe or device with that name is refused, not waited for."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0))
+    except OSError as error:
+        kind = "missing" if isinstance(error, (FileNotFoundError, NotADirectoryError)) else "io"
+        raise Problem("it is missing" if kind == "missing" else f"it cannot be read: {error.strerror}", kind) from error
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise Problem("it is not an ordinary file")
+    return os.fdopen(fd, "rb", buffering=0)
+
+
+def is_zero(data: bytes) -> bool:
+    return data.count(0) == len(data)
+
+
+# ---- what JSON may hold -----------------------------------------------------------------------------------------
+
+
+def _object_from(data: bytes, what: str) -> dict:
+    try:
+        value = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise Problem(f"{what} has the right checksum, but is not JSON") from error
+    if not isinstance(value, dict):
+        raise Problem(f"{what} is not a JSON object")
+    return value
+
+
+class _Fields:
+    """The members of a JSON object, each checked when it is asked for."""
+
+    def __init__(self, value, what: str):
+        if not isinstance(value, dict):
+            raise Problem(f"{what} is not a JSON object")
+        self.value, self.what = value, what
+
+    def _wrong(self, key: str, wanted: str) -> Problem:
+        return Problem(f"{self.what} has no {wanted} '{key}'")
+
+    def number(self, key: str, low: int = 0, high: int = LARGEST_NUMBER) -> int:
+        n = self.value.get(key)
+        if type(n) is not int or not low <= n <= high:
+            raise self._wrong(key, "valid number")
+        return n
+
+    def text(self, key: str) -> str:
+        s = self.value.get(key)
+        if not isinstance(s, str):
+            raise self._wrong(key, "text")
+        return s
+
+    def seconds(self, key: str) -> float:
+        x = self.value.get(key)
+        if type(x) not in (int, float) or not math.isfinite(x):
+            raise self._wrong(key, "valid time")
+        return float(x)
+
+    def crc(self, key: str) -> int:
+        s = self.text(key)
+        if not re.fullmatch(r"[0-9a-f]{8}", s):
+            raise self._wrong(key, "checksum")
+        return int(s, 16)
+
+    def list(self, key: str) -> list:
+        items = self.value.get(key)
+        if not isinstance(items, list):
+            raise self._wrong(key, "list")
+        return items
+
+    def extents(self, key: str) -> tuple:
+        lengths = self.list(key)
+        if len(lengths) > MAX_DIMENSIONS or not all(type(n) is int and 0 <= n <= LARGEST_NUMBER for n in lengths):
+            raise self._wrong(key, "list of lengths")
+        return tuple(lengths)
+
+
+# ---- the manifest -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DataFile:
+    name: str
+    ranks: tuple
+    node: int
+    copy_node: int
+    size: int
+    table_crc: int
+
+    @property
+    def copy_name(self) -> str:
+        return "copy-" + self.name
+
+
+@dataclass(frozen=True)
+class Manifest:
+    job: str
+    line: int
+    level: str
+    ranks: int
+    call: int
+    time: float
+    program: str
+    files: tuple
+
+
+_MANIFEST_LINE = re.compile(rb"backstay manifest (0|[1-9][0-9]{0,18}) (0|[1-9][0-9]{0,18}) ([0-9a-f]{8})\n")
+
+
+def _newer(version: int) -> Problem:
+    return Problem(
+        f"it is of format version {version}, and this backstay reads version {FORMAT_VERSION}: use a newer backstay",
+        "version",
+    )
+
+
+def decode_manifest(raw: bytes) -> Manifest:
+    start = _MANIFEST_LINE.match(raw)
+    if not start:
+        raise Problem("it does not begin as a manifest does")
+    version, length = int(start.group(1)), int(start.group(2))
+    if version > FORMAT_VERSION:
+        raise _newer(version)
+    body = raw[start.end() :]
+    if version != FORMAT_VERSION or len(body) != length:
+        raise Problem(f"it has {len(body)} bytes where {length} were written")
+    if crc32c(body) != int(start.group(3), 16):
+        raise Problem("its checksum differs")
+    return _manifest_from(_Fields(_object_from(body, "it"), "it"))
+
+
+def _manifest_from(f: _Fields) -> Manifest:
+    ranks = f.number("ranks")
+    files = tuple(_data_file_from(_Fields(item, "a file in it"), ranks) for item in f.list("files"))
+    seen = [rank for file in files for rank in file.ranks]
+    if len(seen) != ranks or len(set(seen)) != ranks:
+        raise Problem("it does not name every rank once")
+    if len({file.name for file in files}) != len(files):
+        raise Problem("it names a file twice")
+    return Manifest(
+        job=f.text("job"),
+        line=f.number("line"),
+        level=f.text("level"),
+        ranks=ranks,
+        call=f.number("call"),
+        time=f.seconds("time"),
+        program=f.text("program"),
+        files=files,
+    )
+
+
+def _data_file_from(f: _Fields, ranks: int) -> DataFile:
+    name = f.text("name")
+    # A name that leaves the line's directory would have something else read, or removed.
+    if not name or name.startswith(".") or "/" in name or "\0" in name or len(name.encode(errors="replace")) > 250:
+        raise Problem("it has a file name that is not plain")
+    members = tuple(f.list("ranks"))
+    if not members or not all(type(rank) is int and 0 <= rank < ranks for rank in members):
+        raise Problem(f"its file {name} has no valid list of ranks")
+    return DataFile(
+        name=name,
+        ranks=members,
+        node=f.number("node", -1),
+        copy_node=f.number("copy_node", -1),
+        size=f.number("size"),
+        table_crc=f.crc("table"),
+    )
+
+
+# ---- types and segments -----------------------------------------------------------------------------------------
+
+_PLAIN_TYPES = {
+    name: np.dtype(name)
+    for name in "i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16 b1".split()  # spelled as NumPy spells them
+}
+_LONG_TYPES = {"f16": "longdouble", "c32": "clongdouble"}
+
+
+def decode_type(value, depth: int = 0) -> np.dtype:
+    if isinstance(value, str):
+        return _simple_type(value)
+    f = _Fields(value, "a type")
+    if depth > MAX_DIMENSIONS:
+        raise Problem("a struct is nested too deeply")
+    size = f.number("size", 1, 1 << 31)
+    names, formats, offsets = [], [], []
+    for item in f.list("members"):
+        m = _Fields(item, "a member of a struct")
+        element, shape = decode_type(m.value.get("type"), depth + 1), m.extents("shape")
+        names.append(m.text("name"))
+        offsets.append(m.number("offset", 0, size))
+        if offsets[-1] + element.itemsize * math.prod(shape) > size:
+            raise Problem("a struct has a member beyond its end")
+        formats.append((element, shape) if shape else element)
+    try:
+        return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": size})
+    except (ValueError, TypeError) as error:
+        raise Problem(f"a struct cannot be described to NumPy: {error}") from error
+
+
+def _simple_type(text: str) -> np.dtype:
+    if text in _PLAIN_TYPES:
+        return _PLAIN_TYPES[text]
+    if text in _LONG_TYPES:
+        long = np.dtype(_LONG_TYPES[text])
+        # Elsewhere than on x86 a long double is something else: the bytes are kept as they are.
+        return long if long.itemsize == int(text[1:]) and np.finfo(long).nmant == 63 else np.dtype("V" + text[1:])
+    match = re.fullmatch(r"([SV])([1-9][0-9]{0,9})", text)
+    if not match or int(match.group(2)) >= 1 << 31:
+        raise Problem(f"it has a type '{text[:40]}' that version {FORMAT_VERSION} does not know")
+    return np.dtype(text)
+
+
+@dataclass(frozen=True)
+class Placement:
+    kind: str  # private, replicated, list, block
+    global_shape: tuple = ()
+    lower: tuple = ()
+    upper: tuple = ()
+
+
+def _placement_from(f: _Fields, shape: tuple) -> Placement:
+    kind = f.text("kind")
+    if kind in ("private", "replicated", "list"):
+        return Placement(kind)
+    if kind != "block":
+        raise Problem(f"it has a placement '{kind[:40]}' that version {FORMAT_VERSION} does not know")
+    p = Placement(kind, f.extents("global"), f.extents("lower"), f.extents("upper"))
+    if not len(p.global_shape) == len(p.lower) == len(p.upper) == len(shape):
+        raise Problem("a block has unequal dimensions")
+    for low, high, whole, length in zip(p.lower, p.upper, p.global_shape, shape):
+        if not low <= high <= whole or high - low != length:
+            raise Problem("a block does not fit into its global array")
+    return p
+
+
+@dataclass(frozen=True)
+class Segment:
+    file: str
+    rank: int
+    region: str
+    dataset: str
+    type: object  # as in the table
+    dtype: np.dtype
+    shape: tuple
+    units: str
+    placement: Placement
+    offset: int
+    bytes: int
+    crc: int
+
+
+@dataclass(frozen=True)
+class Table:
+    job: str
+    line: int
+    file: str
+    segments: tuple
+
+
+def decode_table(raw: bytes, end_of_areas: int) -> Table:
+    f = _Fields(_object_from(raw, "its table"), "its table")
+    file = f.text("file")
+    segments = [_segment_from(_Fields(item, "a segment"), file, end_of_areas) for item in f.list("segments")]
+    return Table(job=f.text("job"), line=f.number("line"), file=file, segments=tuple(segments))
+
+
+def _segment_from(f: _Fields, file: str, end_of_areas: int) -> Segment:
+    dtype, shape = decode_type(f.value.get("type")), f.extents("shape")
+    offset, length = f.number("offset"), f.number("bytes")
+    if length != math.prod(shape) * dtype.itemsize:
+        raise Problem("a segment has another size than its shape and type")
+    if length and not (FIRST_AREA <= offset and offset + length <= end_of_areas):
+        raise Problem("a segment lies outside the areas of its file")
+    return Segment(
+        file=file,
+        rank=f.number("rank", 0, (1 << 31) - 1),
+        region=f.text("region"),
+        dataset=f.text("dataset"),
+        type=f.value.get("type"),
+        dtype=dtype,
+        shape=shape,
+        units=f.text("units"),
+        placement=_placement_from(_Fields(f.value.get("placement"), "a placement"), shape),
+        offset=offset,
+        bytes=length,
+        crc=f.crc("crc32c"),
+    )
+
+
+# ---- the data file ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Header:
+    table_offset: int
+    table_length: int
+    table_crc: int
+    hdf5_offset: int
+    hdf5_length: int
+    hdf5_crc: int
+    size: int
+
+
+_NUMBER, _CRC = rb"(0|[1-9][0-9]{0,18})", rb"([0-9a-f]{8})"
+_DATA_LINE = re.compile(
+    rb"backstay data 1 table %b %b %b hdf5 %b %b %b size %b crc %b\n"
+    % (_NUMBER, _NUMBER, _CRC, _NUMBER, _NUMBER, _CRC, _NUMBER, _CRC)
+)
+_DATA_VERSION = re.compile(rb"backstay data ([1-9][0-9]{0,8}) ")
+
+
+def round_up(n: int, to: int) -> int:
+    return -(-n // to) * to
+
+
+def decode_header(page: bytes) -> Header:
+    version = _DATA_VERSION.match(page)
+    if not version:
+        raise Problem("it does not begin as a data file of backstay does")
+    if int(version.group(1)) > FORMAT_VERSION:
+        raise _newer(int(version.group(1)))
+    line = _DATA_LINE.match(page)
+    if not line:
+        raise Problem("its header is damaged")
+    *numbers, line_crc = line.groups()
+    if crc32c(page[: line.end() - 9]) != int(line_crc, 16):
+        raise Problem("the checksum of its header differs")
+    if not is_zero(page[line.end() :]):
+        raise Problem("its header is followed by bytes that are not zero")
+    t, t_length, t_crc, h, h_length, h_crc, size = numbers
+    header = Header(int(t), int(t_length), int(t_crc, 16), int(h), int(h_length), int(h_crc, 16), int(size))
+    if (
+        header.table_offset < FIRST_AREA
+        or header.table_offset % PAGE
+        or header.hdf5_offset != header.table_offset + round_up(header.table_length, PAGE)
+        or header.size != header.hdf5_offset + header.hdf5_length
+    ):
+        raise Problem("its header does not fit together")
+    return header
+
+
+def read_header(file, expected: DataFile) -> Header:
+    """The header of an open data file, if the file is the one that the manifest means."""
+    size = os.fstat(file.fileno()).st_size
+    header = decode_header(read_at(file, 0, PAGE)) if size >= PAGE else None
+    if size != expected.size:
+        if header and header.size == size:
+            raise Problem(_foreign(file, header))
+        what = "was cut off" if size < expected.size else "is too long"
+        raise Problem(f"it {what}: {size} bytes where {expected.size} were written")
+    if header is None or header.size != size:
+        raise Problem("its header speaks of another size")
+    if header.table_crc != expected.table_crc:
+        raise Problem(_foreign(file, header))
+    return header
+
+
+def _foreign(file, header: Header) -> str:
+    try:
+        table = read_table(file, header)
+    except Problem:
+        return "it is not the file that the manifest means"
+    return f"it is another file: {table.file} of line {table.line} of job {table.job}"
+
+
+def read_table(file, header: Header) -> Table:
+    raw = read_at(file, header.table_offset, header.table_length)
+    if crc32c(raw) != header.table_crc:
+        raise Problem("the checksum of its table differs")
+    return decode_table(raw, header.table_offset)
+
+
+def check_identity(table: Table, manifest: Manifest, expected: DataFile) -> None:
+    """Raises a Problem unless the table belongs to this line."""
+    if (table.job, table.line, table.file) != (manifest.job, manifest.line, expected.name):
+        raise Problem(f"it is another file: {table.file} of line {table.line} of job {table.job}")
+    if not {segment.rank for segment in table.segments} <= set(expected.ranks):
+        raise Problem("its table has a rank that the manifest does not expect there")
+
+
+# ---- directories and lines --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Root:
+    """Where the lines of some levels are: the checkpoint directory itself, or the directory of one node."""
+
+    path: Path
+    node: int  # -1: the checkpoint directory
+
+
+@dataclass
+class Directory:
+    path: Path
+    roots: list
+    session: dict  # session.json, or {} if it is missing or unreadable
+
+    def nodes(self) -> list:
+        return [root for root in self.roots if root.node >= 0]
+
+    def locks(self) -> list:
+        return [root.path / "lock" for root in self.roots]
+
+
+def open_directory(path) -> Directory:
+    path = Path(path)
+    if not path.is_dir():
+        hint = "name another one, or set BACKSTAY_DIR"
+        what = "is not a directory" if path.exists() else "does not exist"
+        raise Problem(f"The checkpoint directory {path} {what}: {hint}.", "missing")
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise Problem(f"The checkpoint directory {path} may not be read by you.", "io")
+    session = _read_session(path / "session.json")
+    return Directory(path, [Root(path, -1), *_node_roots(path, session)], session)
+
+
+def _read_session(path: Path) -> dict:
+    try:
+        with open_to_read(path) as file:
+            return _object_from(file.read(), "it")
+    except (Problem, OSError):
+        return {}  # it only says where else to look
+
+
+def _node_roots(path: Path, session: dict) -> list:
+    named = session.get("local_dirs")
+    candidates = []
+    for item in named if isinstance(named, list) else []:
+        if isinstance(item, dict) and type(item.get("node")) is int and isinstance(item.get("path"), str):
+            candidates.append((item["node"], path / item["path"]))
+    for child in path.glob("node-*"):  # also when session.json names others: the directory may have been copied
+        if re.fullmatch(r"node-\d{1,9}", child.name):
+            candidates.append((int(child.name[5:]), child))
+    roots, seen = [], set()
+    for node, place in sorted(candidates, key=lambda c: c[0]):
+        try:
+            real = place.resolve()
+            known = real in seen or not place.is_dir()
+        except (OSError, ValueError, RuntimeError):  # a path with a NUL, a loop of links
+            continue
+        if not known and node >= 0:
+            seen.add(real)
+            roots.append(Root(place, node))
+    return roots
+
+
+@dataclass
+class Holding:
+    """A line's directory in one root."""
+
+    root: Root
+    path: Path
+    manifest: Manifest | None = None
+    why: str = ""  # a manifest is there, but cannot be read
+    signature: tuple = ()
+
+    @property
+    def committed(self) -> bool:
+        return bool(self.manifest or self.why)
+
+
+def _signature(path: Path) -> tuple:
+    try:
+        s = os.stat(path)
+    except OSError:
+        return ()
+    return (s.st_ino, s.st_size, s.st_mtime_ns)
+
+
+def _read_holding(root: Root, path: Path, level: str, number: int) -> Holding:
+    holding = Holding(root, path, signature=_signature(path / "manifest"))
+    try:
+        with open_to_read(path / "manifest") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > LARGEST_MANIFEST:
+                raise Problem("it is too large")
+            manifest = decode_manifest(read_at(file, 0, size))
+        if (manifest.line, manifest.level) != (number, level):
+            raise Problem(f"it is the manifest of line {manifest.line} at level {manifest.level[:20]}")
+        holding.manifest = manifest
+    except Problem as problem:
+        if problem.kind != "missing":
+            holding.why = f"the manifest {path / 'manifest'} cannot be used: {problem}"
+    return holding
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One stored copy of a data file: the original, or the one a partner keeps."""
+
+    path: Path
+    is_copy: bool
+    why: str = ""  # it cannot be used, whatever its bytes are
+
+
+@dataclass
+class Line:
+    """One checkpoint at one level, as its directories are now. Cheap checks only: see verify_line() for the rest."""
+
+    number: int
+    level: str
+    holdings: list
+    manifest: Manifest | None = None
+    why: str = ""  # empty: whole
+    notes: list = field(default_factory=list)  # what is amiss, although the line can be read
+    usable: dict = field(default_factory=dict)  # file name -> [Instance]
+    _files: dict = field(default_factory=dict)
+    _checked: dict = field(default_factory=dict)
+    _tables: dict = field(default_factory=dict)
+
+    @property
+    def whole(self) -> bool:
+        return self.manifest is not None and not self.why
+
+    @property
+    def unfinished(self) -> bool:
+        """No manifest anywhere: being written, given up, or retired."""
+        return not any(holding.committed for holding in self.holdings)
+
+    @property
+    def title(self) -> str:
+        return f"line {self.number} ({self.level})"
+
+    @property
+    def valid_holdings(self) -> list:
+        return [h for h in self.holdings if h.manifest is not None and h.manifest == self.manifest]
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.manifest.files) if self.manifest else 0
+
+    @property
+    def stored_bytes(self) -> int:
+        """With the copies that are there."""
+        if not self.manifest:
+            return 0
+        return sum(file.size * len(self.usable.get(file.name, ())) for file in self.manifest.files)
+
+    def still_there(self) -> bool:
+        """False once a running job has retired the line: what was read since may be of a newer line."""
+        used = self.valid_holdings
+        return bool(used) and all(_signature(h.path / "manifest") == h.signature for h in used)
+
+    def table(self, file: DataFile) -> Table:
+        """The table of a data file, from the first instance whose table is whole."""
+        if file.name not in self._tables:
+            self._tables[file.name] = self._first_good(file, lambda f, header: self._checked_table(f, header, file))
+        return self._tables[file.name]
+
+    def _checked_table(self, opened, header: Header, file: DataFile) -> Table:
+        table = read_table(opened, header)
+        check_identity(table, self.manifest, file)
+        return table
+
+    def segments(self) -> list:
+        """All segments, in order of rank and then as they were protected."""
+        files = self.manifest.files if self.manifest else ()
+        found = [segment for file in files for segment in self.table(file).segments]
+        return sorted(found, key=lambda s: s.rank)  # stable: keeps the order within a rank
+
+    def path_of(self, segment: Segment, check: bool = True) -> Path:
+        """The file to read a segment from: one whose bytes of it have the right checksum, or, unchecked, the first."""
+        if not self._files:
+            self._files = {file.name: file for file in self.manifest.files}
+        file = self._files[segment.file]
+        if not check:
+            return self.usable[file.name][0].path
+        key = (segment.file, segment.rank, segment.region)
+        if key not in self._checked:
+            self._checked[key] = self._first_good(file, lambda f, _: _check_segment(f, segment))
+        return self._checked[key]
+
+    def _first_good(self, file: DataFile, work: Callable):
+        """What `work` gives for the first instance that it does not find a Problem in."""
+        failures = []
+        for instance in self.usable.get(file.name, []):
+            try:
+                with open_to_read(instance.path) as opened:
+                    return work(opened, read_header(opened, file)) or instance.path
+            except Problem as problem:
+                failures.append(f"{instance.path}: {problem}")
+        raise Problem(f"{_capital(self.title)} cannot be read: {'; '.join(failures) or file.name + ' is missing'}.")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _check_segment(file, segment: Segment) -> None:
+    crc = 0
+    for chunk in chunks_at(file, segment.offset, segment.bytes):
+        crc = crc32c(chunk, crc)
+    if crc != segment.crc:
+        raise Problem(
+            f"the bytes of region '{segment.region}' of rank {segment.rank} are not those that were written "
+            f"(checksum {segment.crc:08x} stored, {crc:08x} read)"
+        )
+
+
+def read_lines(directory: Directory, level: str | None = None, number: int | None = None) -> list:
+    """Every line of the directory at every level, newest first, the unfinished ones too."""
+    found = {}
+    for root in directory.roots:
+        for lv in LEVELS if level is None else (level,):
+            if (lv == "shared") != (root.node < 0):
+                continue
+            for n, path in _line_dirs(root.path / lv):
+                if number is None or n == number:
+                    found.setdefault((n, lv), []).append(_read_holding(root, path, lv, n))
+    lines = [_assess(Line(n, lv, holdings)) for (n, lv), holdings in found.items()]
+    return sorted(lines, key=lambda line: (-line.number, LEVELS.index(line.level)))
+
+
+def _line_dirs(path: Path) -> Iterator[tuple]:
+    try:
+        names = sorted(entry.name for entry in os.scandir(path))
+    except OSError:
+        return
+    for name in names:
+        if re.fullmatch(r"line-\d{8,19}", name) and (path / name).is_dir():
+            yield int(name[5:]), path / name
+
+
+def _assess(line: Line) -> Line:
+    """Decides whether the line is whole. With manifests that differ, the one that more directories agree on counts."""
+    votes = {}
+    for holding in line.holdings:
+        if holding.manifest is not None:
+            votes.setdefault(holding.manifest, []).append(holding)
+    line.notes = [h.why for h in line.holdings if h.why]
+    if not votes:
+        line.why = line.notes.pop(0) if line.notes else "it has no manifest: being written, given up or retired"
+        return line
+    line.manifest = max(votes, key=lambda m: len(votes[m]))
+    for manifest, holdings in votes.items():
+        if manifest != line.manifest:
+            line.notes += [f"the manifest {h.path / 'manifest'} is that of another checkpoint" for h in holdings]
+    _find_instances(line)
+    return line
+
+
+def expected_instances(line: Line, file: DataFile) -> Iterator[Instance]:
+    """Where the original and the copy of a file are, or should be."""
+    for is_copy, node in ((False, file.node), (True, file.copy_node)):
+        if is_copy and node < 0:
+            continue
+        name = file.copy_name if is_copy else file.name
+        places = sorted(line.valid_holdings, key=lambda h: h.root.node != node)
+        there = [h.path / name for h in places if (h.path / name).exists()]
+        yield Instance(there[0], is_copy) if there else _missing(line, node, name, is_copy)
+
+
+def _missing(line: Line, node: int, name: str, is_copy: bool) -> Instance:
+    at_node = [h for h in line.holdings if h.root.node == node]
+    if not at_node:
+        why = f"it is missing: the directory of node {node} is not there, or has nothing of this line"
+        return Instance(Path(f"node-{node}") / name, is_copy, why)
+    why = (
+        "it is missing" if at_node[0].manifest == line.manifest else "the manifest beside it is missing or another one"
+    )
+    return Instance(at_node[0].path / name, is_copy, why)
+
+
+def _quick_problem(instance: Instance, file: DataFile) -> str:
+    why = instance.why
+    try:
+        if not why:
+            with open_to_read(instance.path) as opened:
+                read_header(opened, file)
+    except Problem as problem:
+        why = str(problem)
+    return f"{instance.path}: {why}" if why else ""
+
+
+def _find_instances(line: Line) -> None:
+    lost = []
+    for file in line.manifest.files:
+        problems = []
+        for instance in expected_instances(line, file):
+            problem = _quick_problem(instance, file)
+            if problem:
+                problems.append(problem)
+            else:
+                line.usable.setdefault(file.name, []).append(instance)
+        if file.name not in line.usable:
+            lost.append(" and ".join(problems))
+        elif problems:
+            line.notes += [f"{problem}; the other copy stands in" for problem in problems]
+    if lost:
+        more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
+        line.why = lost[0] + more
+
+
+def newest_whole(lines: list) -> Line | None:
+    return next((line for line in lines if line.whole), None)  # read_lines() sorts the newest first
+
+
+# ---- every byte -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Damage:
+    line: int
+    level: str
+    path: str
+    sentence: str
+
+
+@dataclass
+class Verified:
+    damage: list
+    readable: bool  # every data file has a copy without damage
+
+
+def verify_line(line: Line, advance: Callable = lambda n: None) -> Verified:
+    """Reads every byte of every copy of a line; says what is wrong. `advance` hears how many bytes were read."""
+    out = Verified([], line.manifest is not None)
+
+    def found(path, sentence):
+        out.damage.append(Damage(line.number, line.level, str(path), f"{_capital(line.title)}: {sentence}."))
+
+    for holding in line.holdings:
+        path = holding.path / "manifest"
+        if holding.why:
+            found(path, holding.why)
+        elif holding.manifest is not None and holding.manifest != line.manifest:
+            found(path, f"the manifest {path} is that of another checkpoint")
+    for file in line.manifest.files if line.manifest else ():
+        instances = list(expected_instances(line, file))
+        results = [[i.why] if i.why else verify_file(i.path, file, line.manifest, advance) for i in instances]
+        good = [instance for instance, problems in zip(instances, results) if not problems]
+        rest = f"; {good[0].path} is whole" if good else "; there is no other whole copy of it"
+        out.readable = out.readable and bool(good)
+        for instance, problems in zip(instances, results):
+            for problem in problems:
+                found(instance.path, f"{instance.path}: {problem}{rest}")
+    return out
+
+
+def verify_file(path: Path, expected: DataFile, manifest: Manifest, advance: Callable = lambda n: None) -> list:
+    """What is wrong with one data file, or []: every byte of it has a checksum, or must be zero."""
+    problems = []
+    try:
+        with open_to_read(path) as file:
+            header = read_header(file, expected)
+            advance(PAGE)
+            _collect(problems, _check_hdf5, file, header, advance)
+            table = read_table(file, header)
+            check_identity(table, manifest, expected)
+            _collect(problems, _check_table_padding, file, header, advance)
+            _check_areas(file, header, table, problems, advance)
+    except Problem as problem:
+        problems.append(str(problem))
+    return problems
+
+
+def _collect(problems: list, check: Callable, *arguments) -> None:
+    """Runs one check; what it finds does not keep the next from being run."""
+    try:
+        check(*arguments)
+    except Problem as problem:
+        problems.append(str(problem))
+
+
+def _check_hdf5(file, header: Header, advance: Callable) -> None:
+    crc = crc32c(read_at(file, PAGE, PAGE))
+    for chunk in chunks_at(file, header.hdf5_offset, header.hdf5_length):
+        crc = crc32c(chunk, crc)
+    advance(PAGE + header.hdf5_length)
+    if crc != header.hdf5_crc:
+        raise Problem("its HDF5 metadata are not those that were written")
+
+
+def _check_table_padding(file, header: Header, advance: Callable) -> None:
+    start = header.table_offset + header.table_length
+    advance(header.hdf5_offset - header.table_offset)
+    _check_zero(file, start, header.hdf5_offset, "after its table")
+
+
+def _check_zero(file, start: int, end: int, where: str) -> None:
+    if not all(is_zero(chunk) for chunk in chunks_at(file, start, end - start)):
+        raise Problem(f"the padding {where} is not zero")
+
+
+def _check_areas(file, header: Header, table: Table, problems: list, advance: Callable) -> None:
+    at = FIRST_AREA
+    for segment in sorted((s for s in table.segments if s.bytes), key=lambda s: s.offset):
+        if segment.offset < at:
+            raise Problem(f"the region '{segment.region}' of rank {segment.rank} overlaps another one")
+        where = f"before region '{segment.region}' of rank {segment.rank}"
+        _collect(problems, _check_zero, file, at, segment.offset, where)
+        _collect(problems, _check_segment, file, segment)
+        advance(segment.offset + segment.bytes - at)
+        at = segment.offset + segment.bytes
+    _collect(problems, _check_zero, file, at, header.table_offset, "after the last region")
+    advance(header.table_offset - at)
+    for segment in table.segments:
+        if not segment.bytes and segment.crc != 0:
+            problems.append(f"the empty region '{segment.region}' of rank {segment.rank} has a checksum")

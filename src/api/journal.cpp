@@ -1,0 +1,75 @@
+#include "api/journal.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "backstay/config.hpp"
+
+namespace backstay::api {
+
+namespace {
+using Json = nlohmann::ordered_json;
+
+double wall_clock() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+std::string dump(const Json& json, int indent) { return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+/// One write, so that lines of several processes never mix.
+void write_once(const std::string& path, int flags, const std::string& text) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
+  if (file < 0) return;
+  if (::write(file, text.data(), text.size()) < 0) { /* a journal that cannot be written must not stop the run */
+  }
+  ::close(file);
+}
+}  // namespace
+
+Journal::Journal(bool speaks, Log log, std::string dir) : speaks_(speaks), log_(log), dir_(std::move(dir)) {}
+
+void Journal::say(const std::string& sentence) {
+  if (!speaks_ || log_ == Log::quiet) return;
+  const std::lock_guard lock(mutex_);
+  std::fprintf(stderr, "backstay: %s\n", sentence.c_str());
+}
+
+void Journal::detail(const std::string& sentence) {
+  if (log_ == Log::verbose) say(sentence);
+}
+
+void Journal::event(const std::string& name, const std::vector<Field>& fields) {
+  if (!speaks_ || dir_.empty()) return;
+  Json json{{"time", wall_clock()}, {"event", name}};
+  for (const auto& field : fields) {
+    const bool is_whole = !field.is_text && std::floor(field.number) == field.number && std::abs(field.number) < 9e15;
+    if (field.is_text)
+      json[field.name] = field.text;
+    else if (is_whole)
+      json[field.name] = static_cast<std::int64_t>(field.number);
+    else
+      json[field.name] = field.number;
+  }
+  write_once(dir_ + "/events.jsonl", O_APPEND, dump(json, -1));
+}
+
+void Journal::describe(const About& about) {
+  if (!speaks_ || dir_.empty()) return;
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  Json dirs = Json::array();
+  for (const auto& [node, path] : about.local_dirs) dirs.push_back({{"node", node}, {"path", path}});
+  const Json json{{"program", about.program}, {"version", BACKSTAY_VERSION}, {"pid", getpid()},   {"host", host.data()},
+                  {"started", wall_clock()},  {"ranks", about.ranks},        {"levels", about.levels}, {"local_dirs", std::move(dirs)}};
+  const std::string path = dir_ + "/session.json";
+  write_once(path + ".part", O_TRUNC, dump(json, 1));
+  std::error_code ignored;
+  std::filesystem::rename(path + ".part", path, ignored);
+}
+
+}  // namespace backstay::api

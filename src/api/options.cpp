@@ -1,0 +1,258 @@
+#include "api/options.h"
+
+#include <algorithm>
+#include <cctype>
+#include <functional>
+#include <optional>
+
+#include "base/text.h"
+
+namespace backstay::api {
+
+namespace {
+constexpr std::string_view variable_prefix = "BACKSTAY_";
+
+std::string variable_of(const std::string& option) {
+  std::string out(variable_prefix);
+  for (char c : option) out += c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return out;
+}
+
+const OptionInfo* find_option(const std::string& name) {
+  const auto& table = option_table();
+  const auto it = std::find_if(table.begin(), table.end(), [&](const auto& o) { return o.name == name; });
+  return it == table.end() ? nullptr : &*it;
+}
+
+Failure unknown(const std::string& name, bool as_variable) {
+  std::vector<std::string> names;
+  for (const auto& option : option_table()) names.push_back(as_variable ? variable_of(option.name) : option.name);
+  return fail(Code::unknown_option, as_variable ? "the variable " : "the option '", name, as_variable ? "" : "'",
+              " does not exist; did you mean ", nearest(name, names), "? `backstay options` lists all");
+}
+
+/// Values by name; takes them apart with a sentence for what does not fit.
+class Values {
+ public:
+  Values(const std::map<std::string, std::string>& given, const std::map<std::string, std::string>& environment) : values_(environment) {
+    for (const auto& [name, value] : given) values_[name] = value;
+  }
+
+  [[nodiscard]] std::optional<std::string> set(const std::string& name) const {
+    const auto it = values_.find(name);
+    return it == values_.end() || it->second.empty() ? std::nullopt : std::optional(it->second);
+  }
+  [[nodiscard]] std::string text(const std::string& name) const { return set(name).value_or(find_option(name)->initial); }
+
+  std::uint64_t whole(const std::string& name, std::uint64_t at_least, std::uint64_t at_most) {
+    const auto n = parse_decimal(text(name));
+    if (n && *n >= at_least && *n <= at_most) return *n;
+    refuse(name, cat("a whole number from ", at_least, " to ", at_most));
+    return at_least;
+  }
+  double seconds(const std::string& name) {
+    const auto x = parse_real(text(name));
+    if (x) return *x;
+    refuse(name, "a number of seconds");
+    return 0;
+  }
+  std::uint64_t bytes(const std::string& name) {
+    const std::string all = text(name);
+    const auto digits = all.find_first_not_of("0123456789");
+    const auto n = parse_decimal(all.substr(0, digits));
+    const std::string unit = digits == all.npos ? "" : all.substr(digits);
+    const auto shift = unit.empty() || unit == "B" ? 0 : unit == "KiB" ? 10 : unit == "MiB" ? 20 : unit == "GiB" ? 30 : -1;
+    if (n && shift >= 0 && *n <= (std::uint64_t{1} << 30)) return *n << shift;
+    refuse(name, "a number of bytes, KiB, MiB or GiB, such as 512MiB");
+    return 0;
+  }
+  /// The place of the value among `words`.
+  std::size_t choice(const std::string& name, const std::vector<std::string>& words) {
+    const auto it = std::find(words.begin(), words.end(), text(name));
+    if (it != words.end()) return static_cast<std::size_t>(it - words.begin());
+    std::string list;
+    for (const auto& word : words) list += (list.empty() ? "" : word == words.back() ? " or " : ", ") + word;
+    refuse(name, list);
+    return 0;
+  }
+  void refuse(const std::string& name, const std::string& wanted) {
+    if (trouble_) trouble_ = fail(Code::invalid_argument, "the option ", name, " is '", text(name), "' and must be ", wanted);
+  }
+  [[nodiscard]] const Result<void>& trouble() const { return trouble_; }
+
+ private:
+  std::map<std::string, std::string> values_;
+  Result<void> trouble_;
+};
+
+const std::vector<std::string> level_words{"memory", "local", "partner", "shared"};
+constexpr double default_interval = 60;
+
+plan::Cadence cadence_of(Values& values, const std::string& level) {
+  plan::Cadence cadence;
+  const auto every = [&](const std::string& name) { cadence.every = values.whole(name, 1, UINT64_MAX); };
+  const auto interval = [&](const std::string& name) { cadence.interval = values.seconds(name); };
+  const bool own_every = values.set(level + ".every").has_value(), own_interval = values.set(level + ".interval").has_value();
+  if (own_every) every(level + ".every");
+  if (own_interval) interval(level + ".interval");
+  if (own_every || own_interval) return cadence;
+  if (values.set("every")) every("every");
+  if (values.set("interval")) interval("interval");
+  if (!values.set("every") && !values.set("interval")) cadence.interval = default_interval;
+  return cadence;
+}
+
+std::vector<std::string> level_names(Values& values) {
+  const std::string all = values.text("levels");
+  if (all == "auto") {
+    // Node directories of one's own make a partner copy worth having; without them the shared file system is all there is.
+    const bool nodes = values.whole("nodes", 0, 1000000) > 1;
+    return nodes ? std::vector<std::string>{"partner", "shared"} : std::vector<std::string>{"shared"};
+  }
+  auto names = split(all, ',');
+  for (const auto& name : names)
+    if (std::find(level_words.begin(), level_words.end(), name) == level_words.end())
+      values.refuse("levels", cat("a list of memory, local, partner, shared ('", name, "' is not a level; the nearest is '",
+                                  nearest(name, level_words), "')"));
+  return names;
+}
+
+std::vector<engine::LevelConfig> levels_of(Values& values) {
+  const auto names = level_names(values);
+  std::vector<engine::LevelConfig> out;
+  for (std::size_t kind = 0; kind < level_words.size(); ++kind) {
+    const auto& word = level_words[kind];
+    if (std::find(names.begin(), names.end(), word) == names.end()) continue;
+    engine::LevelConfig level;
+    level.kind = static_cast<engine::LevelKind>(kind);
+    level.cadence = cadence_of(values, word);
+    const std::string keep = values.set(word + ".keep") ? word + ".keep" : "keep";
+    level.keep = static_cast<std::size_t>(values.whole(keep, 1, 1000000));
+    level.distance = static_cast<int>(values.whole("partner.distance", 1, 1000000));
+    level.files = static_cast<int>(values.whole("shared.files", 0, 1000000));
+    level.layout = static_cast<engine::Layout>(values.choice("shared.layout", {"file-per-rank", "file-per-node", "one-file"}));
+    out.push_back(level);
+  }
+  if (out.empty()) values.refuse("levels", "a list of memory, local, partner, shared");
+  return out;
+}
+
+std::vector<Kill> kills_of(Values& values) {
+  std::vector<Kill> out;
+  for (const auto& word : split(values.text("kill"), ',')) {
+    const auto at = word.find('@');
+    Kill kill;
+    kill.node = word.starts_with("node");
+    const auto number = parse_decimal(word.substr(kill.node ? 4 : 0, at - (kill.node ? 4 : 0)));
+    const auto call = at == word.npos ? std::nullopt : parse_decimal(word.substr(at + 1));
+    if (!number || *number > 1000000000 || !call) {
+      values.refuse("kill", "RANK@CALL or nodeNODE@CALL, several with commas");
+      break;
+    }
+    kill.number = static_cast<int>(*number);
+    kill.call = *call;
+    out.push_back(kill);
+  }
+  return out;
+}
+
+std::string dir_of(const Values& values) {
+  const auto name = values.set("name");
+  return values.text("dir") + (name ? "/" + *name : "");
+}
+
+std::string local_dir_of(Values& values) {
+  const auto name = values.set("name");
+  std::string dir = values.set("local_dir").value_or(values.text("dir") + "/node-%n");
+  if (dir.find("%n") == dir.npos && values.whole("nodes", 0, 1000000) > 1)
+    values.refuse("local_dir", "a pattern with %n, since nodes are simulated on one file system");
+  return dir + (name ? "/" + *name : "");
+}
+}  // namespace
+
+const std::vector<OptionInfo>& option_table() {
+  static const std::vector<OptionInfo> table{
+      {"dir", "backstay-checkpoints", "the checkpoint directory, seen by all ranks"},
+      {"name", "", "a directory below `dir` and `local_dir`, for each of several sessions in one program"},
+      {"local_dir", "", "the directory of a node; `%n` is the node's number (default: `dir`/node-%n)"},
+      {"nodes", "0", "split the ranks evenly over so many simulated nodes; 0: the nodes that MPI sees"},
+      {"levels", "auto", "list of `memory`, `local`, `partner`, `shared`; `auto`: `shared`, and `partner` where `nodes` is given"},
+      {"every", "", "a checkpoint every so many calls of checkpoint()"},
+      {"interval", "", "a checkpoint every so many seconds (60 if neither this nor `every` is set)"},
+      {"keep", "2", "whole lines kept at each level"},
+      {"memory.every", "", "`every` for this level alone"},
+      {"memory.interval", "", "`interval` for this level alone"},
+      {"memory.keep", "", "`keep` for this level alone"},
+      {"local.every", "", "`every` for this level alone"},
+      {"local.interval", "", "`interval` for this level alone"},
+      {"local.keep", "", "`keep` for this level alone"},
+      {"partner.every", "", "`every` for this level alone"},
+      {"partner.interval", "", "`interval` for this level alone"},
+      {"partner.keep", "", "`keep` for this level alone"},
+      {"partner.distance", "1", "nodes between a rank and the copy of its data"},
+      {"shared.every", "", "`every` for this level alone"},
+      {"shared.interval", "", "`interval` for this level alone"},
+      {"shared.keep", "", "`keep` for this level alone"},
+      {"shared.layout", "file-per-node", "`file-per-rank`, `file-per-node` or `one-file`"},
+      {"shared.files", "0", "with `file-per-node`: so many files instead of one a node"},
+      {"policy", "skip", "due while one is in flight: `skip` it, `wait`, or `degrade` to the cheapest level"},
+      {"timeout", "600", "seconds that any wait on another rank or on storage may take"},
+      {"staging_limit", "0", "most staging memory of a rank for one checkpoint (512MiB, 4GiB); 0: no limit"},
+      {"threads", "0", "threads of a capture; 0: the cores of the node shared among its ranks, 4 at most"},
+      {"nice", "10", "niceness added to the background thread, 0 to 19"},
+      {"direct_io", "auto", "`auto`: write past the page cache where that is faster; `off`: never"},
+      {"regions", "strict", "`strict`: a resume where line and program have different regions is refused; `lenient`: those are left alone"},
+      {"on_error", "continue", "a checkpoint that failed in the background: `continue` with a message, or `throw` at the next call"},
+      {"signals", "on", "`on`: SIGTERM and SIGUSR1 ask for a last checkpoint and a clean end; `off`: they are left alone"},
+      {"progress", "auto", "`auto`: a thread of its own where MPI allows; `calls`: messages move inside calls of backstay"},
+      {"log", "normal", "`quiet`, `normal`, or `verbose` (a line for every checkpoint)"},
+      {"kill", "", "for trying it out: RANK@CALL or nodeN@CALL kills itself at that call of checkpoint()"},
+  };
+  return table;
+}
+
+Result<std::map<std::string, std::string>> options_from_environment(const char* const* environment) {
+  std::map<std::string, std::string> out;
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    const std::string_view entry(*environment);
+    if (!entry.starts_with(variable_prefix)) continue;
+    const auto equals = entry.find('=');
+    const std::string variable(entry.substr(0, equals));
+    bool known = false;
+    for (const auto& option : option_table())
+      if (variable_of(option.name) == variable) {
+        out[option.name] = equals == entry.npos ? "" : std::string(entry.substr(equals + 1));
+        known = true;
+      }
+    if (!known) return unknown(variable, true);
+  }
+  return out;
+}
+
+Result<Settings> read_options(const std::map<std::string, std::string>& given, const std::map<std::string, std::string>& environment) {
+  for (const auto& [name, value] : given)
+    if (find_option(name) == nullptr) return unknown(name, false);
+  Values values(given, environment);
+  Settings s;
+  s.dir = dir_of(values);
+  s.local_dir = local_dir_of(values);
+  s.nodes = static_cast<int>(values.whole("nodes", 0, 1000000));
+  s.levels = levels_of(values);
+  s.policy = static_cast<engine::Policy>(values.choice("policy", {"skip", "wait", "degrade"}));
+  s.timeout = values.seconds("timeout");
+  s.staging_limit = values.bytes("staging_limit");
+  s.threads = static_cast<int>(values.whole("threads", 0, 256));
+  s.nice = static_cast<int>(values.whole("nice", 0, 19));
+  s.direct_io = values.choice("direct_io", {"auto", "off"}) == 0;
+  s.lenient = values.choice("regions", {"strict", "lenient"}) == 1;
+  s.throw_errors = values.choice("on_error", {"continue", "throw"}) == 1;
+  s.signals = values.choice("signals", {"on", "off"}) == 0;
+  s.progress_in_calls = values.choice("progress", {"auto", "calls"}) == 1;
+  s.log = static_cast<Log>(values.choice("log", {"quiet", "normal", "verbose"}));
+  s.kills = kills_of(values);
+  if (values.trouble() && s.timeout <= 0) values.refuse("timeout", "more than 0 seconds");
+  if (!values.trouble()) return values.trouble().failure();
+  return s;
+}
+
+}  // namespace backstay::api

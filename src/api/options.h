@@ -1,0 +1,55 @@
+// The options of a session: one table, three ways in (constructor, environment, `backstay run`).
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/engine.h"
+
+namespace backstay::api {
+
+struct OptionInfo {
+  std::string name;     ///< "shared.every"; as a variable BACKSTAY_SHARED_EVERY
+  std::string initial;  ///< what it is when nobody says anything
+  std::string meaning;
+};
+/// In the order of docs/options.md, which is made from it.
+const std::vector<OptionInfo>& option_table();
+
+/// The BACKSTAY_* variables of a process, by option name; Code::unknown_option for one that is no option.
+Result<std::map<std::string, std::string>> options_from_environment(const char* const* environment);
+
+/// How a test kills this job: rank or node, at a call of checkpoint().
+struct Kill {
+  bool node = false;
+  int number = 0;
+  std::uint64_t call = 0;
+};
+
+enum class Log { quiet, normal, verbose };
+
+/// All options with their values checked.
+struct Settings {
+  std::string dir;
+  std::string local_dir;  ///< with %n for the node's number
+  int nodes = 0;          ///< 0: as MPI says
+  std::vector<engine::LevelConfig> levels;
+  engine::Policy policy = engine::Policy::skip;
+  double timeout = 600;
+  std::uint64_t staging_limit = 0;
+  int threads = 0;
+  int nice = 10;
+  bool direct_io = true;
+  bool lenient = false;
+  bool throw_errors = false;
+  bool signals = true;
+  bool progress_in_calls = false;
+  Log log = Log::normal;
+  std::vector<Kill> kills;
+};
+/// `given` wins over `environment`. Code::unknown_option (with the nearest real one), Code::invalid_argument.
+Result<Settings> read_options(const std::map<std::string, std::string>& given, const std::map<std::string, std::string>& environment);
+
+}  // namespace backstay::api

@@ -1,0 +1,75 @@
+#include "backstay/session.hpp"
+
+#include "api/session_impl.h"
+#include "base/text.h"
+#include "format/data_file.h"
+
+namespace backstay {
+
+#if BACKSTAY_HAVE_MPI
+Session::Session(int argc, char** argv, const Options& options) : impl_(std::make_unique<Impl>(argc, argv, options)) {}
+Session::Session(MPI_Comm comm, const Options& options) : impl_(std::make_unique<Impl>(comm, options)) {}
+MPI_Comm Session::comm() const { return impl_->user_comm; }
+#else
+Session::Session(int, char**, const Options& options) : impl_(std::make_unique<Impl>(alone, options)) {}
+#endif
+Session::Session(Alone, const Options& options) : impl_(std::make_unique<Impl>(alone, options)) {}
+
+Session::~Session() {
+  // What a stuck thread still uses must outlive it.
+  if (!impl_->close()) (void)impl_.release();
+}
+
+int Session::rank() const { return impl_->rank; }
+int Session::size() const { return impl_->size; }
+
+void Session::protect(RegionSpec spec) {
+  const std::string trouble = format::why_not_a_region_name(spec.name);
+  if (!trouble.empty()) throw Error(Code::invalid_argument, trouble);
+  detail::value_or_throw(impl_->regions().add(std::move(spec)));
+}
+
+void Session::unprotect(std::string_view name) { detail::value_or_throw(impl_->regions().remove(name)); }
+
+void Session::protect(std::string_view name, std::string& x, Placement placement) {
+  RegionSpec spec;
+  spec.name = name;
+  spec.type = {Type::Kind::text, 1, {}};
+  spec.placement = std::move(placement);
+  spec.save = [&x] { return x; };
+  spec.load = [&x](std::span<const std::byte> bytes) { x.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size()); };
+  protect(std::move(spec));
+}
+
+void Session::protect(std::string_view name, Callbacks callbacks) {
+  RegionSpec spec;
+  spec.name = name;
+  spec.type = {Type::Kind::opaque, 1, {}};
+  spec.save = std::move(callbacks.save);
+  spec.load = std::move(callbacks.load);
+  spec.redistribute = std::move(callbacks.redistribute);
+  protect(std::move(spec));
+}
+
+Outcome Session::checkpoint() { return impl_->checkpoint(false); }
+Outcome Session::checkpoint(Now) { return impl_->checkpoint(true); }
+Resumed Session::resume() { return impl_->resume(); }
+void Session::wait() { impl_->wait(); }
+Verified Session::verify() { return impl_->verify(); }
+void Session::prune(int keep) { impl_->prune(keep); }
+bool Session::stopping() const { return impl_->stopping(); }
+Status Session::status() const { return impl_->status(); }
+
+void Session::loop(const std::function<void()>& body) {
+  while (true) {
+    try {
+      return body();
+    } catch (const detail::RolledBack& back) {
+      impl_->rolled_back(back.why);
+    }
+  }
+}
+
+void Session::rollback(const std::string& why) { throw detail::RolledBack{why}; }
+
+}  // namespace backstay

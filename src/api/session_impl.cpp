@@ -1,0 +1,323 @@
+#include "api/session_impl.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include "base/text.h"
+#include "base/wire.h"
+#include "comm/self_comm.h"
+#include "engine/agree.h"
+
+extern char** environ;
+
+namespace backstay {
+
+namespace detail {
+void raise(const Failure& failure) { throw Error(failure.code, failure.what); }
+}  // namespace detail
+
+namespace {
+using detail::value_or_throw;
+
+std::string program_name() {
+  std::error_code ignored;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  return path.empty() ? "program" : path.filename().string();
+}
+
+Result<api::Settings> settings_of(const Options& options) {
+  const auto environment = api::options_from_environment(environ);
+  if (!environment) return environment.failure();
+  return api::read_options(options, *environment);
+}
+
+std::string with_node(std::string pattern, int node) {
+  const auto at = pattern.find("%n");
+  if (at != pattern.npos) pattern.replace(at, 2, std::to_string(node));
+  return pattern;
+}
+
+/// A path that stays the same when the program changes its directory.
+std::string absolute(const std::string& path) {
+  std::error_code ignored;
+  const auto full = std::filesystem::absolute(path, ignored);
+  return full.empty() ? path : full.lexically_normal().string();
+}
+
+std::chrono::milliseconds milliseconds(double seconds) { return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3)); }
+}  // namespace
+
+// ---- open ------------------------------------------------------------------------------------------------------
+
+Session::Impl::Impl(Alone, const Options& options) { open(settings_of(options), comm::make_self_comm(), comm::make_self_comm()); }
+
+#if BACKSTAY_HAVE_MPI
+Session::Impl::Impl(int argc, char** argv, const Options& options) {
+  start_mpi(&argc, &argv);
+  try {
+    open_mpi(MPI_COMM_WORLD, options);
+  } catch (const Error& e) {
+    // All ranks fail alike, so that they can end MPI together; not where they could not even talk.
+    engine_.reset();
+    if (finalize_ && e.code() != Code::comm && e.code() != Code::timeout) MPI_Finalize();
+    throw;
+  }
+}
+
+Session::Impl::Impl(MPI_Comm comm, const Options& options) {
+  int started = 0;
+  MPI_Initialized(&started);
+  if (started == 0) throw Error(Code::invalid_argument, "MPI is not initialised: call MPI_Init_thread first, or use Session(argc, argv)");
+  open_mpi(comm, options);
+}
+
+void Session::Impl::start_mpi(int* argc, char*** argv) {
+  int started = 0;
+  MPI_Initialized(&started);
+  if (started != 0) return;
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
+  finalize_ = true;
+}
+
+void Session::Impl::open_mpi(MPI_Comm comm, const Options& options) {
+  user_comm = comm;
+  const auto settings = settings_of(options);
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&provided);
+  if (provided < MPI_THREAD_MULTIPLE || (settings && settings->progress_in_calls)) courier_ = std::make_unique<comm::Courier>();
+  comm::MpiOptions mpi;
+  if (settings) mpi.timeout = milliseconds(settings->timeout);
+  auto app = value_or_throw(comm::make_mpi_comm(comm, mpi));
+  mpi.courier = courier_.get();
+  auto background = value_or_throw(comm::make_mpi_comm(comm, mpi));
+  open(settings, std::move(app), std::move(background));
+}
+#endif
+
+void Session::Impl::open(const Result<api::Settings>& settings, std::unique_ptr<comm::Comm> app,
+                         std::unique_ptr<comm::Comm> background) {
+  rank = app->rank();
+  size = app->size();
+  value_or_throw(engine::agree(*app, settings ? Result<void>{} : Result<void>{settings.failure()}));
+  settings_ = *settings;
+  settings_.dir = absolute(settings_.dir);
+  settings_.local_dir = absolute(settings_.local_dir);
+  const auto topology = find_topology(*app);
+  node_ = topology.node(rank);
+  local_dir_ = with_node(settings_.local_dir, node_);
+  comm::Comm& app_comm = *app;
+  const bool files = std::any_of(settings_.levels.begin(), settings_.levels.end(),
+                                 [](const auto& level) { return level.kind != engine::LevelKind::memory; });
+  journal_ = std::make_unique<api::Journal>(rank == 0, settings_.log, files ? settings_.dir : "");
+
+  engine::EngineHooks hooks;
+  hooks.say = [this](const std::string& sentence) { journal_->say(sentence); };
+  hooks.settled = [this](const engine::Settled& s, const std::string& level) { settled(s, level); };
+#if BACKSTAY_HAVE_MPI
+  if (courier_) hooks.pump = [this] { courier_->pump(); };
+#endif
+  engine_ = std::make_unique<engine::Engine>(make_config(topology), std::move(hooks), std::move(app), std::move(background));
+  value_or_throw(engine_->open());
+  if (settings_.signals) signals_ = std::make_unique<api::SignalListener>();
+  describe_job(topology, app_comm);
+#if BACKSTAY_HAVE_MPI
+  if (courier_ && !settings_.progress_in_calls)
+    journal_->say("MPI was initialised without MPI_THREAD_MULTIPLE: checkpoints make progress inside calls of backstay only");
+#endif
+}
+
+engine::Topology Session::Impl::find_topology(comm::Comm& app) {
+  int node = 0;
+  if (settings_.nodes > 0) {
+    if (settings_.nodes > size)
+      throw Error(Code::invalid_argument, cat("the option nodes is ", settings_.nodes, " and there are ", size, " ranks: a node needs a rank"));
+    node = static_cast<int>(static_cast<std::int64_t>(rank) * settings_.nodes / size);
+  } else {
+#if BACKSTAY_HAVE_MPI
+    if (user_comm != MPI_COMM_NULL) node = value_or_throw(comm::shared_memory_node(app));
+#endif
+  }
+  const auto all = value_or_throw(app.all_gather(std::as_bytes(std::span(&node, 1))));
+  engine::Topology topology;
+  for (const auto& bytes : all) topology.node_of.push_back(WireReader(bytes).number<int>());
+  return topology;
+}
+
+engine::EngineConfig Session::Impl::make_config(const engine::Topology& topology) {
+  engine::EngineConfig config;
+  config.levels = settings_.levels;
+  config.topology = topology;
+  config.shared_dir = settings_.dir;
+  config.local_dir = local_dir_;
+  config.policy = settings_.policy;
+  config.timeout = milliseconds(settings_.timeout);
+  config.staging_limit = settings_.staging_limit;
+  config.nice = settings_.nice;
+  config.direct_io = settings_.direct_io;
+  config.lenient = settings_.lenient;
+  config.program = program_name();
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  config.capture_threads = settings_.threads > 0 ? settings_.threads : std::clamp(cores / topology.ranks_on(node_), 1, 4);
+  return config;
+}
+
+void Session::Impl::describe_job(const engine::Topology& topology, comm::Comm& app) {
+  const auto dirs = value_or_throw(app.all_gather(as_bytes(local_dir_)));
+  api::Journal::About about{program_name(), size, {}, {}};
+  for (const auto& level : engine_->levels()) about.levels.push_back(level.name);
+  const std::set<int> nodes(topology.node_of.begin(), topology.node_of.end());
+  for (int node : nodes)
+    about.local_dirs.emplace_back(node, std::string(as_text(dirs[static_cast<std::size_t>(topology.leader(node))])));
+  std::error_code ignored;
+  if (rank == 0 && std::any_of(settings_.levels.begin(), settings_.levels.end(), [](const auto& l) { return l.kind != engine::LevelKind::memory; }))
+    std::filesystem::create_directories(settings_.dir, ignored);
+  journal_->describe(about);
+  journal_->event("start", {api::Journal::text("program", about.program), api::Journal::number("ranks", size)});
+}
+
+// ---- calls -----------------------------------------------------------------------------------------------------
+
+void Session::Impl::pump() {
+#if BACKSTAY_HAVE_MPI
+  if (courier_) courier_->pump();
+#endif
+}
+
+void Session::Impl::kill_if_asked() {
+  for (const auto& kill : settings_.kills)
+    if (kill.call == engine_->next_call() && kill.number == (kill.node ? node_ : rank)) raise(SIGKILL);
+}
+
+Outcome Session::Impl::checkpoint(bool forced) {
+  const auto start = std::chrono::steady_clock::now();
+  kill_if_asked();
+  pump();
+  auto outcome = engine_->checkpoint(forced, signals_ && api::SignalListener::asked());
+  {
+    const std::lock_guard lock(mutex_);
+    ++counters_.calls;
+    if (!outcome) {
+      counters_.last_error = outcome.failure().what;
+      failures_.push_back(outcome.failure());
+    } else if (*outcome == Outcome::taken) {
+      ++counters_.taken;
+    } else if (*outcome == Outcome::skipped) {
+      ++counters_.skipped;
+    }
+    counters_.blocked_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  if (outcome && *outcome == Outcome::skipped) journal_->detail("a checkpoint was skipped: an earlier one is still in flight");
+  report_failures();
+  if (!outcome && settings_.throw_errors) detail::raise(outcome.failure());
+  return outcome ? *outcome : Outcome::failed;
+}
+
+/// Failures of the background are said at the next call, and thrown at the first call at which all ranks know of them.
+void Session::Impl::report_failures() {
+  std::vector<Failure> fresh;
+  {
+    const std::lock_guard lock(mutex_);
+    for (; reported_ < failures_.size(); ++reported_) fresh.push_back(failures_[reported_]);
+  }
+  for (const auto& failure : fresh) journal_->say(failure.what);
+  if (!settings_.throw_errors || engine_->agreed_failures() <= thrown_) return;
+  thrown_ = engine_->agreed_failures();
+  (void)engine_->wait().ok();  // this rank may be the last to hear of it
+  const std::lock_guard lock(mutex_);
+  if (!failures_.empty()) detail::raise(failures_.back());
+}
+
+Resumed Session::Impl::resume() {
+  const auto found = value_or_throw(engine_->resume());
+  if (!found) {
+    journal_->say(cat("no checkpoint in ", settings_.dir, ": a fresh start"));
+    journal_->event("fresh", {});
+    return found;
+  }
+  journal_->say(cat("resumed from line ", found.line, " at level ", found.level, ", saved by ", found.saved_ranks, " ranks, in ",
+                    human_seconds(found.seconds)));
+  journal_->event("resume", {api::Journal::number("line", static_cast<double>(found.line)), api::Journal::text("level", found.level),
+                             api::Journal::number("call", static_cast<double>(engine_->next_call())),
+                             api::Journal::number("seconds", found.seconds)});
+  return found;
+}
+
+void Session::Impl::wait() {
+  value_or_throw(engine_->wait());
+  report_failures();
+}
+
+Verified Session::Impl::verify() { return value_or_throw(engine_->verify()); }
+
+void Session::Impl::prune(int keep) {
+  if (keep < 1) throw Error(Code::invalid_argument, cat("prune(", keep, ") would remove every line: keep 1 or more"));
+  value_or_throw(engine_->prune(static_cast<std::size_t>(keep)));
+}
+
+Status Session::Impl::status() const {
+  const std::lock_guard lock(mutex_);
+  Status out = counters_;
+  out.in_flight = engine_->in_flight();
+  out.staging_bytes = engine_->staging_bytes();
+  return out;
+}
+
+/// On the background thread, after each line.
+void Session::Impl::settled(const engine::Settled& s, const std::string& level) {
+  const auto line = api::Journal::number("line", static_cast<double>(s.line));
+  const auto where = api::Journal::text("level", level);
+  const auto call = api::Journal::number("call", static_cast<double>(s.call));
+  if (s.bytes) {
+    {
+      const std::lock_guard lock(mutex_);
+      ++counters_.committed;
+      counters_.newest_line = std::max(counters_.newest_line, s.line);
+    }
+    journal_->event("commit", {line, where, call, api::Journal::number("seconds", s.seconds),
+                               api::Journal::number("bytes", static_cast<double>(*s.bytes))});
+    journal_->detail(cat("line ", s.line, " is whole at level ", level, ": ", human_bytes(static_cast<double>(*s.bytes)), " in ",
+                         human_seconds(s.seconds)));
+    return;
+  }
+  Failure failure = s.bytes.failure();
+  failure.what = cat("line ", s.line, " at level ", level, " was given up: ", failure.what, "; earlier lines are as they were");
+  journal_->event("failed", {line, where, call, api::Journal::text("why", failure.what)});
+  const std::lock_guard lock(mutex_);
+  ++counters_.failed;
+  counters_.last_error = failure.what;
+  failures_.push_back(std::move(failure));
+}
+
+// ---- close -----------------------------------------------------------------------------------------------------
+
+bool Session::Impl::close() {
+  if (!engine_) return true;
+  const auto waited = engine_->wait();
+  try {
+    settings_.throw_errors = false;  // a destructor says it, and does not throw
+    report_failures();
+  } catch (...) {
+  }
+  if (!waited) journal_->say(waited.failure().what);
+  journal_->event(stopping() ? "stop" : "end", {});
+  return waited.ok();
+}
+
+Session::Impl::~Impl() {
+  engine_.reset();
+#if BACKSTAY_HAVE_MPI
+  int finalized = 0;
+  if (finalize_) MPI_Finalized(&finalized);
+  // While an exception leaves one rank only, MPI_Finalize would wait for the others for ever.
+  if (finalize_ && finalized == 0 && std::uncaught_exceptions() == 0) MPI_Finalize();
+#endif
+}
+
+}  // namespace backstay

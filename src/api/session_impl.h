@@ -1,0 +1,91 @@
+// What is behind a Session.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "api/journal.h"
+#include "api/options.h"
+#include "api/signals.h"
+#include "backstay/session.hpp"
+#include "engine/engine.h"
+#if BACKSTAY_HAVE_MPI
+#include "comm/mpi_comm.h"
+#endif
+
+namespace backstay {
+
+class Session::Impl {
+ public:
+#if BACKSTAY_HAVE_MPI
+  Impl(int argc, char** argv, const Options& options);
+  Impl(MPI_Comm comm, const Options& options);
+#endif
+  Impl(Alone, const Options& options);
+  ~Impl();
+
+  int rank = 0;
+  int size = 1;
+#if BACKSTAY_HAVE_MPI
+  MPI_Comm user_comm = MPI_COMM_NULL;
+#endif
+  region::RegionSet& regions() { return engine_->regions(); }
+  Outcome checkpoint(bool forced);
+  Resumed resume();
+  void wait();
+  Verified verify();
+  void prune(int keep);
+  /// Said when loop() begins its body again.
+  void rolled_back(const std::string& why) { journal_->say("rolled back: " + why); }
+  [[nodiscard]] bool stopping() const { return engine_->stopping(); }
+  [[nodiscard]] Status status() const;
+  /// Waits for what is in flight. False: something is stuck, and nothing that it uses may be freed.
+  bool close();
+
+ private:
+#if BACKSTAY_HAVE_MPI
+  void start_mpi(int* argc, char*** argv);
+  void open_mpi(MPI_Comm comm, const Options& options);
+  std::unique_ptr<comm::Courier> courier_;
+  bool finalize_ = false;
+#endif
+  void open(const Result<api::Settings>& settings, std::unique_ptr<comm::Comm> app, std::unique_ptr<comm::Comm> background);
+  engine::Topology find_topology(comm::Comm& app);
+  engine::EngineConfig make_config(const engine::Topology& topology);
+  void describe_job(const engine::Topology& topology, comm::Comm& app);
+  void settled(const engine::Settled& settled, const std::string& level);
+  void pump();
+  void kill_if_asked();
+  void report_failures();
+
+  api::Settings settings_;
+  std::string local_dir_;
+  int node_ = 0;
+  std::unique_ptr<api::Journal> journal_;
+  std::unique_ptr<api::SignalListener> signals_;
+  std::unique_ptr<engine::Engine> engine_;
+
+  mutable std::mutex mutex_;  // counters_ and failures_ are written by the background
+  Status counters_;
+  std::vector<Failure> failures_;
+  std::size_t reported_ = 0;       // failures said
+  std::int64_t thrown_ = 0;        // failures thrown, of the agreed number
+};
+
+namespace detail {
+/// Thrown by rollback(), caught by loop().
+struct RolledBack {
+  std::string why;
+};
+[[noreturn]] void raise(const Failure& failure);
+template <class T>
+T value_or_throw(Result<T> result) {
+  if (!result) raise(result.failure());
+  if constexpr (!std::is_void_v<T>) return std::move(result).value();
+}
+}  // namespace detail
+
+}  // namespace backstay

@@ -1,0 +1,19 @@
+// SIGTERM and SIGUSR1 as a request for a last checkpoint. Signals belong to the process, so this is the one piece of
+// state that sessions share: a count of listeners and a flag.
+#pragma once
+
+namespace backstay::api {
+
+/// While one lives, the two signals set a flag instead of ending the process. A handler that the program installed
+/// itself is left alone.
+class SignalListener {
+ public:
+  SignalListener();
+  ~SignalListener();
+  SignalListener(const SignalListener&) = delete;
+  SignalListener& operator=(const SignalListener&) = delete;
+  /// One of the signals has come since the first listener began.
+  [[nodiscard]] static bool asked();
+};
+
+}  // namespace backstay::api

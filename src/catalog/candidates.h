@@ -1,0 +1,49 @@
+// Which lines could be put back, and where each of their files can be had. Pure.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "catalog/catalog.h"
+
+namespace backstay::catalog {
+
+/// All that one store holds of one level, as the rank that looked tells it to the others.
+struct StoreContents {
+  int level = 0;   ///< index into the session's levels
+  int server = 0;  ///< the rank that can read this store for others
+  std::vector<Holding> holdings;
+};
+Bytes encode_contents(const std::vector<StoreContents>& contents);
+std::vector<StoreContents> decode_contents(ByteView bytes);
+
+/// A file of a line in one store: under its own name, or as a copy.
+struct Source {
+  std::size_t store = 0;  ///< index into the contents
+  std::string name;
+  bool operator<(const Source& o) const { return store != o.store ? store < o.store : name < o.name; }
+  bool operator==(const Source&) const = default;
+};
+
+/// A committed line at one level.
+struct Candidate {
+  std::uint64_t line = 0;
+  int level = 0;
+  format::Manifest manifest;
+  std::vector<std::vector<Source>> sources;  ///< for each file of the manifest, best first
+  bool complete = true;                      ///< every original and every copy is in its place
+  Code code = Code::ok;                      ///< of `trouble`
+  std::string trouble;                       ///< why it cannot be put back; empty: as far as names and sizes tell, it can
+};
+
+/// Newest first; at the same line number the lower level first.
+/// A store whose manifest of the line differs from the others' or is damaged gives no manifest, but its files are
+/// still sources where names and sizes fit: their tables are checked against the manifest before anything is read.
+std::vector<Candidate> candidates(const std::vector<StoreContents>& contents);
+
+/// The largest line number seen anywhere, committed or not; 0 for none.
+std::uint64_t newest_number(const std::vector<StoreContents>& contents);
+
+}  // namespace backstay::catalog

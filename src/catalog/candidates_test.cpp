@@ -1,0 +1,84 @@
+#include "catalog/candidates.h"
+
+#include <gtest/gtest.h>
+
+namespace backstay::catalog {
+namespace {
+
+format::Manifest manifest(std::uint64_t line, bool copies = false) {
+  format::Manifest m{"0123456789abcdef", line, copies ? "partner" : "local", 2, 1, 0, "p", {}};
+  m.files.push_back({"rank-00000.h5", {0}, 0, copies ? 1 : -1, 100, 1});
+  m.files.push_back({"rank-00001.h5", {1}, 1, copies ? 0 : -1, 200, 2});
+  return m;
+}
+
+Holding holding(const format::Manifest& m, std::map<std::string, std::uint64_t> files) {
+  return {m.line, format::encode_manifest(m), std::move(files)};
+}
+
+TEST(candidates, contents_travel_between_ranks) {
+  const std::vector<StoreContents> there{{1, 2, {holding(manifest(7), {{"a", 1}, {"b", 2}})}}, {0, 3, {}}};
+  const auto back = decode_contents(encode_contents(there));
+  ASSERT_EQ(back.size(), 2U);
+  EXPECT_EQ(back[0].holdings[0].files, there[0].holdings[0].files);
+  EXPECT_EQ(back[0].holdings[0].manifest, there[0].holdings[0].manifest);
+  EXPECT_EQ(back[1].server, 3);
+  EXPECT_TRUE(decode_contents({}).empty());
+}
+
+TEST(candidates, newest_first_and_cheapest_first_among_equals) {
+  const std::vector<StoreContents> c{{1, 0, {holding(manifest(7), {}), holding(manifest(9), {})}}, {0, 0, {holding(manifest(7), {})}}};
+  const auto found = candidates(c);
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(found[0].line, 9U);
+  EXPECT_EQ(found[1].level, 0);
+  EXPECT_EQ(found[2].level, 1);
+  EXPECT_EQ(newest_number(c), 9U);
+}
+
+TEST(candidates, a_lost_node_is_replaced_by_its_copies) {
+  const auto m = manifest(5, true);
+  const std::vector<StoreContents> c{{0, 0, {holding(m, {{"rank-00000.h5", 100}, {"copy-rank-00001.h5", 200}})}}};
+  const auto found = candidates(c);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].trouble, "");
+  EXPECT_FALSE(found[0].complete);
+  EXPECT_EQ(found[0].sources[1], (std::vector<Source>{{0, "copy-rank-00001.h5"}}));
+}
+
+TEST(candidates, a_complete_line_prefers_originals) {
+  const auto m = manifest(5, true);
+  const std::vector<StoreContents> c{{0, 0, {holding(m, {{"rank-00000.h5", 100}, {"copy-rank-00001.h5", 200}})}},
+                                     {0, 1, {holding(m, {{"rank-00001.h5", 200}, {"copy-rank-00000.h5", 100}})}}};
+  const auto found = candidates(c);
+  EXPECT_TRUE(found[0].complete);
+  EXPECT_EQ(found[0].sources[1], (std::vector<Source>{{1, "rank-00001.h5"}, {0, "copy-rank-00001.h5"}}));
+}
+
+TEST(candidates, a_file_of_another_size_is_no_source) {
+  const std::vector<StoreContents> c{{0, 0, {holding(manifest(5), {{"rank-00000.h5", 99}, {"rank-00001.h5", 200}})}}};
+  EXPECT_NE(candidates(c)[0].trouble.find("rank-00000.h5"), std::string::npos);
+}
+
+TEST(candidates, uncommitted_lines_are_none_but_count_their_number) {
+  const std::vector<StoreContents> c{{0, 0, {Holding{12, {}, {{"rank-00000.h5", 5}}}}}};
+  EXPECT_TRUE(candidates(c).empty());
+  EXPECT_EQ(newest_number(c), 12U);
+}
+
+TEST(candidates, a_damaged_manifest_is_replaced_by_another_nodes) {
+  auto bad = holding(manifest(5), {{"rank-00000.h5", 100}});
+  bad.manifest[40] ^= std::byte{1};
+  const std::vector<StoreContents> c{{0, 0, {bad}}, {0, 1, {holding(manifest(5), {{"rank-00001.h5", 200}})}}};
+  EXPECT_EQ(candidates(c)[0].trouble, "");
+  EXPECT_NE(candidates({{0, 0, {bad}}})[0].trouble, "");
+}
+
+TEST(candidates, a_manifest_under_another_lines_name_is_damage) {
+  auto moved = holding(manifest(5), {});
+  moved.line = 6;
+  EXPECT_EQ(candidates({{0, 0, {moved}}})[0].code, Code::corrupt);
+}
+
+}  // namespace
+}  // namespace backstay::catalog

@@ -1,0 +1,133 @@
+#include "catalog/catalog.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace backstay::catalog {
+
+namespace {
+constexpr std::string_view prefix = "line-";
+constexpr std::uint64_t largest_manifest = std::uint64_t{1} << 30;
+
+std::optional<std::uint64_t> line_number(const std::string& name) {
+  if (!name.starts_with(prefix)) return {};
+  return parse_decimal(std::string_view(name).substr(prefix.size()));
+}
+
+std::string manifest_path(const std::string& dir) { return dir + "/manifest"; }
+std::string part_path(const std::string& dir) { return dir + "/manifest.part"; }
+
+/// The numbers of the level's directories, oldest first.
+Result<std::vector<std::uint64_t>> directories(store::Store& store, const std::string& level) {
+  const auto entries = store.list(level);
+  std::vector<std::uint64_t> lines;
+  if (!entries) {
+    if (entries.failure().code == Code::not_found) return lines;
+    return entries.failure();
+  }
+  for (const auto& entry : *entries)
+    if (const auto line = line_number(entry.name); line && entry.is_dir && line_dir(level, *line) == level + "/" + entry.name)
+      lines.push_back(*line);
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+Result<bool> has_manifest(store::Store& store, const std::string& dir) {
+  const auto file = store.open_to_read(manifest_path(dir));
+  if (file) return true;
+  if (file.failure().code == Code::not_found) return false;
+  return file.failure();
+}
+
+/// Directories without a manifest, older than `before`: retired, or given up by a run that ended.
+Result<std::vector<std::uint64_t>> unused(store::Store& store, const std::string& level, std::uint64_t before) {
+  const auto lines = directories(store, level);
+  if (!lines) return lines.failure();
+  std::vector<std::uint64_t> out;
+  for (auto line : *lines) {
+    const auto committed = has_manifest(store, line_dir(level, line));
+    if (!committed) return committed.failure();
+    if (!*committed && line < before) out.push_back(line);
+  }
+  return out;
+}
+}  // namespace
+
+std::string line_dir(const std::string& level, std::uint64_t line) { return cat(level, "/", prefix, padded(line, 8)); }
+
+Result<std::vector<Holding>> scan(store::Store& store, const std::string& level) {
+  const auto lines = directories(store, level);
+  if (!lines) return lines.failure();
+  std::vector<Holding> out;
+  for (auto line : *lines) {
+    Holding holding{line, {}, {}};
+    const auto entries = store.list(line_dir(level, line));
+    if (!entries) return entries.failure();
+    for (const auto& entry : *entries) {
+      if (entry.name == "manifest") {
+        auto manifest = store::read_file(store, manifest_path(line_dir(level, line)), largest_manifest);
+        if (!manifest) return manifest.failure();
+        holding.manifest = std::move(*manifest);
+        if (holding.manifest.empty()) holding.manifest.resize(1);  // an empty manifest is a damaged one, not a missing one
+      } else if (!entry.is_dir) {
+        holding.files[entry.name] = entry.size;
+      }
+    }
+    out.push_back(std::move(holding));
+  }
+  return out;
+}
+
+Result<void> prepare(store::Store& store, const std::string& level, std::uint64_t line) {
+  BACKSTAY_TRY(store.make_dir(level));
+  const auto retired = unused(store, level, line);
+  if (!retired) return retired.failure();
+  if (retired->empty()) {
+    BACKSTAY_TRY(store.make_dir(line_dir(level, line)));
+  } else {
+    BACKSTAY_TRY(store.rename(line_dir(level, retired->back()), line_dir(level, line)));
+    BACKSTAY_TRY(store.remove(part_path(line_dir(level, line))));
+  }
+  return store.sync_dir(level);
+}
+
+Result<void> stage(store::Store& store, const std::string& level, std::uint64_t line, ByteView manifest,
+                   const std::vector<std::string>& files) {
+  const std::string dir = line_dir(level, line);
+  const auto entries = store.list(dir);
+  if (!entries) return entries.failure();
+  for (const auto& entry : *entries)
+    if (std::find(files.begin(), files.end(), entry.name) == files.end())
+      BACKSTAY_TRY(store::remove_tree(store, dir + "/" + entry.name));
+  BACKSTAY_TRY(store::write_file(store, part_path(dir), manifest));
+  return store.sync_dir(dir);
+}
+
+Result<void> commit(store::Store& store, const std::string& level, std::uint64_t line) {
+  const std::string dir = line_dir(level, line);
+  BACKSTAY_TRY(store.rename(part_path(dir), manifest_path(dir)));
+  return store.sync_dir(dir);
+}
+
+Result<void> retire(store::Store& store, const std::string& level, std::uint64_t line) {
+  const std::string dir = line_dir(level, line);
+  BACKSTAY_TRY(store.remove(manifest_path(dir)));
+  return store.sync_dir(dir);
+}
+
+Result<void> sweep(store::Store& store, const std::string& level, std::size_t spare) {
+  const auto retired = unused(store, level, UINT64_MAX);
+  if (!retired) return retired.failure();
+  for (std::size_t i = 0; i + spare < retired->size(); ++i)
+    BACKSTAY_TRY(store::remove_tree(store, line_dir(level, (*retired)[i])));
+  return {};
+}
+
+std::vector<std::uint64_t> surplus(std::vector<std::uint64_t> whole, std::size_t keep) {
+  std::sort(whole.begin(), whole.end());
+  whole.resize(whole.size() - std::min(whole.size(), std::max<std::size_t>(keep, 1)));
+  return whole;
+}
+
+}  // namespace backstay::catalog

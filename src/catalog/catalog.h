@@ -1,0 +1,50 @@
+// Which lines exist in a store and which are whole; the steps of the commit; retention.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "format/manifest.h"
+#include "store/store.h"
+
+namespace backstay::catalog {
+
+/// "partner/line-00000042"
+std::string line_dir(const std::string& level, std::uint64_t line);
+
+/// What one store holds of one line.
+struct Holding {
+  std::uint64_t line = 0;
+  Bytes manifest;                              ///< as read; empty: not committed here
+  std::map<std::string, std::uint64_t> files;  ///< name -> size, the manifest not counted
+};
+
+/// All line directories of a level in this store, oldest first. A store without the level's directory holds none.
+Result<std::vector<Holding>> scan(store::Store& store, const std::string& level);
+
+// The steps of a commit in one store, taken by one rank of those that share it. Between them the ranks agree
+// (engine/line_writer). Invariant: a name `manifest` exists only after every byte that it lists is durable in every
+// store, and the files of a directory are overwritten only after its `manifest` is durably gone.
+
+/// A directory for the line: a retired one under a new name, so that its pages are used again, or a new one.
+Result<void> prepare(store::Store& store, const std::string& level, std::uint64_t line);
+/// Removes what a recycled directory holds beyond `files`, makes the names of the files durable, and writes
+/// `manifest.part` durably.
+Result<void> stage(store::Store& store, const std::string& level, std::uint64_t line, ByteView manifest,
+                   const std::vector<std::string>& files);
+/// The commit: renames `manifest.part` to `manifest`, durably.
+Result<void> commit(store::Store& store, const std::string& level, std::uint64_t line);
+/// Takes the line back: its manifest is durably gone; the directory stays for prepare().
+Result<void> retire(store::Store& store, const std::string& level, std::uint64_t line);
+/// Removes the retired and given-up directories of the level, but for `spare` of them.
+Result<void> sweep(store::Store& store, const std::string& level, std::size_t spare);
+
+/// The lines to retire when the newest `keep` of `whole` are to stay. keep >= 1: the newest is never among them.
+std::vector<std::uint64_t> surplus(std::vector<std::uint64_t> whole, std::size_t keep);
+
+}  // namespace backstay::catalog

@@ -1,0 +1,88 @@
+#include "catalog/catalog.h"
+
+#include <gtest/gtest.h>
+
+#include "store/memory_store.h"
+
+namespace backstay::catalog {
+namespace {
+
+const Bytes text(10, std::byte{'m'});
+
+void write(store::Store& store, std::uint64_t line) {
+  ASSERT_TRUE(prepare(store, "shared", line).ok());
+  ASSERT_TRUE(store::write_file(store, line_dir("shared", line) + "/all.h5", Bytes(100, std::byte{1})).ok());
+  ASSERT_TRUE(stage(store, "shared", line, text, {"all.h5"}).ok());
+  ASSERT_TRUE(commit(store, "shared", line).ok());
+}
+
+TEST(catalog, an_empty_store_holds_nothing) {
+  const auto store = store::make_memory_store();
+  EXPECT_TRUE(scan(*store, "shared")->empty());
+}
+
+TEST(catalog, a_line_exists_from_its_commit_to_its_retirement) {
+  const auto store = store::make_memory_store();
+  ASSERT_TRUE(prepare(*store, "shared", 1).ok());
+  EXPECT_TRUE(scan(*store, "shared")->at(0).manifest.empty());
+  ASSERT_TRUE(stage(*store, "shared", 1, text, {}).ok());
+  EXPECT_TRUE(scan(*store, "shared")->at(0).manifest.empty());
+  ASSERT_TRUE(commit(*store, "shared", 1).ok());
+  EXPECT_EQ(scan(*store, "shared")->at(0).manifest, text);
+  ASSERT_TRUE(retire(*store, "shared", 1).ok());
+  EXPECT_TRUE(scan(*store, "shared")->at(0).manifest.empty());
+}
+
+TEST(catalog, a_retired_directory_is_used_again_and_loses_what_is_not_of_the_line) {
+  const auto store = store::make_memory_store();
+  write(*store, 1);
+  write(*store, 2);
+  ASSERT_TRUE(store::write_file(*store, "shared/line-00000001/old.h5", text).ok());
+  ASSERT_TRUE(retire(*store, "shared", 1).ok());
+  ASSERT_TRUE(prepare(*store, "shared", 3).ok());
+  auto lines = *scan(*store, "shared");
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[1].line, 3U);
+  EXPECT_EQ(lines[1].files.at("all.h5"), 100U);
+  ASSERT_TRUE(stage(*store, "shared", 3, text, {"all.h5"}).ok());
+  lines = *scan(*store, "shared");
+  EXPECT_FALSE(lines[1].files.contains("old.h5"));
+}
+
+TEST(catalog, a_whole_line_is_never_recycled) {
+  const auto store = store::make_memory_store();
+  write(*store, 1);
+  ASSERT_TRUE(prepare(*store, "shared", 2).ok());
+  EXPECT_EQ(scan(*store, "shared")->at(0).manifest, text);
+}
+
+TEST(catalog, other_directories_are_left_alone) {
+  const auto store = store::make_memory_store();
+  for (const char* name : {"line-x", "line-1", "other", "line-00000001x"}) ASSERT_TRUE(store->make_dir(std::string("shared/") + name).ok());
+  EXPECT_TRUE(scan(*store, "shared")->empty());
+  ASSERT_TRUE(sweep(*store, "shared", 0).ok());
+  EXPECT_EQ(store->list("shared")->size(), 4U);
+}
+
+TEST(catalog, sweep_keeps_a_spare_and_all_whole_lines) {
+  const auto store = store::make_memory_store();
+  write(*store, 1);
+  for (std::uint64_t line : {2, 3, 4}) {
+    ASSERT_TRUE(store->make_dir(line_dir("shared", line)).ok());
+  }
+  ASSERT_TRUE(sweep(*store, "shared", 1).ok());
+  const auto lines = *scan(*store, "shared");
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(lines[0].line, 1U);
+  EXPECT_EQ(lines[1].line, 4U);
+}
+
+TEST(catalog, the_newest_line_is_never_surplus) {
+  EXPECT_EQ(surplus({5, 3, 9}, 2), (std::vector<std::uint64_t>{3}));
+  EXPECT_EQ(surplus({5, 3, 9}, 0), (std::vector<std::uint64_t>{3, 5}));
+  EXPECT_TRUE(surplus({}, 1).empty());
+  EXPECT_TRUE(surplus({4}, 1).empty());
+}
+
+}  // namespace
+}  // namespace backstay::catalog

@@ -1,0 +1,69 @@
+// A group of ranks, as the engine needs it: MPI, one process, or threads in a test.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+
+namespace backstay::comm {
+
+/// An operation under way. Destroying it before it is done abandons it (the buffers are kept alive by it).
+class Pending {
+ public:
+  virtual ~Pending() = default;
+  /// True once it is done; makes progress. After a failure: that failure, always. Code::timeout when the caller has
+  /// asked for as long as the group's time-out; time in which it computed and did not ask hardly counts.
+  virtual Result<bool> test() = 0;
+};
+
+/// Element-wise maximum of a few numbers over all ranks, under way.
+class PendingMax : public Pending {
+ public:
+  /// The maxima; valid once test() has said true.
+  [[nodiscard]] virtual const std::vector<std::int64_t>& values() const = 0;
+};
+
+/// Shared ownership of memory, whatever it is.
+using Keep = std::shared_ptr<const void>;
+
+/// A group of ranks. Collective calls are made by all ranks of the group in the same order. One thread at a time.
+/// Every wait is bounded by the group's time-out (Code::timeout, with a sentence that names the operation) and does
+/// not spin: it sleeps between looks, 20 microseconds at first, 1 millisecond at most.
+/// After any failure the group is broken: later calls fail at once with the same failure.
+class Comm {
+ public:
+  virtual ~Comm() = default;
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+
+  /// Collective: a group of the same ranks whose messages never meet those of this one.
+  virtual Result<std::unique_ptr<Comm>> duplicate() = 0;
+  /// Collective: the ranks that give the same `color` (>= 0), in rank order.
+  virtual Result<std::unique_ptr<Comm>> split(int color) = 0;
+
+  virtual Result<void> barrier() = 0;
+  /// What every rank gave, in rank order; sizes may differ, and may be 0 (each below 2 GiB, the sum too).
+  virtual Result<std::vector<Bytes>> all_gather(ByteView mine) = 0;
+  /// What `root` gave (others' argument is ignored).
+  virtual Result<Bytes> broadcast(int root, ByteView mine) = 0;
+  /// Element-wise maximum of the same number of values on every rank; blocking.
+  virtual Result<std::vector<std::int64_t>> all_max(std::vector<std::int64_t> mine) = 0;
+  /// The same, started here and finished when test() says so.
+  virtual Result<std::unique_ptr<PendingMax>> start_all_max(std::vector<std::int64_t> mine) = 0;
+
+  /// Point to point, any size (split into messages of at most 1 GiB). Not collective; `tag` in 0..32767. A message of
+  /// no bytes is not sent, and its receive returns at once. Code::mismatch: a message of another size came. `keep` owns
+  /// `bytes`: after a failure the group holds on to it, as the network may still read or write there. Without it the
+  /// bytes go through memory of the group, which costs a copy on each side.
+  virtual Result<void> send(int to, int tag, ByteView bytes, Keep keep = {}) = 0;
+  virtual Result<void> receive(int from, int tag, MutableByteView bytes, Keep keep = {}) = 0;
+  /// Sends and receives at once, so that a ring of partners cannot block itself. Either side may be empty
+  /// (then no message is sent on that side, and its rank is not looked at). `keep` owns both `out` and `in`.
+  virtual Result<void> exchange(int to, ByteView out, int from, MutableByteView in, int tag, Keep keep = {}) = 0;
+};
+
+}  // namespace backstay::comm

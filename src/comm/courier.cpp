@@ -1,0 +1,64 @@
+#include <algorithm>
+#include <condition_variable>
+#include <list>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "comm/mpi_comm.h"
+
+namespace backstay::comm {
+
+namespace {
+
+/// A step that was handed over, on the stack of the thread that waits for the answer.
+struct Errand {
+  std::function<Result<bool>()> step;
+  std::optional<Result<void>> answer;
+};
+
+}  // namespace
+
+struct Courier::State {
+  mutable std::mutex mutex;
+  std::condition_variable answered;
+  std::list<Errand*> errands;
+  std::thread::id application;
+};
+
+Courier::Courier() : state_(std::make_unique<State>()) { state_->application = std::this_thread::get_id(); }
+Courier::~Courier() = default;
+
+void Courier::pump() {
+  // The steps run under the lock: run() can then only give up between two steps, never during one.
+  const std::lock_guard lock(state_->mutex);
+  state_->application = std::this_thread::get_id();
+  const auto waiting = state_->errands.size();
+  state_->errands.remove_if([](Errand* errand) {
+    const Result<bool> done = errand->step();
+    if (!done) errand->answer = done.failure();
+    if (done && *done) errand->answer = Result<void>();
+    return errand->answer.has_value();
+  });
+  if (state_->errands.size() != waiting) state_->answered.notify_all();
+}
+
+Result<void> Courier::run(std::function<Result<bool>()> step, std::chrono::milliseconds bound) {
+  if (on_application_thread())
+    return fail(Code::internal, "the application's thread handed an operation to itself, which would wait forever");
+  Errand errand{std::move(step), {}};
+  std::unique_lock lock(state_->mutex);
+  state_->errands.push_back(&errand);
+  state_->answered.wait_for(lock, bound, [&] { return errand.answer.has_value(); });
+  if (errand.answer) return *errand.answer;
+  state_->errands.remove(&errand);
+  return fail(Code::timeout, "not done within ", bound.count(),
+              " ms: another rank did not come, or the application did not call backstay in that time");
+}
+
+bool Courier::on_application_thread() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->application == std::this_thread::get_id();
+}
+
+}  // namespace backstay::comm

@@ -1,0 +1,281 @@
+#include "comm/fake_comm.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "comm/checked_comm.h"
+#include "comm/patience.h"
+
+namespace backstay::comm {
+
+namespace {
+
+/// One collective call: what each rank brought. All collectives are meetings; they differ in what is made of it.
+struct Meeting {
+  std::string operation;
+  std::vector<std::optional<Bytes>> brought;  // by rank of the group
+  std::size_t collected = 0;                  // ranks that have taken the outcome
+};
+using MeetingId = std::pair<std::string, std::uint64_t>;   // group, number of the call in it
+using MailboxId = std::tuple<std::string, int, int, int>;  // group, from, to, tag
+using Look = std::optional<std::vector<Bytes>>;            // empty: not everyone has come
+
+/// What the threads share. Every member is guarded by `mutex`.
+struct World {
+  World(int size, std::chrono::milliseconds bound) : timeout(bound), ended(static_cast<std::size_t>(size)) {}
+
+  const std::chrono::milliseconds timeout;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<MeetingId, Meeting> meetings;
+  std::map<MailboxId, std::deque<Bytes>> mailboxes;
+  std::vector<bool> ended;  // ranks whose body has returned or thrown: nothing more will come from them
+  std::exception_ptr first_exception;
+};
+
+/// A group as one of its ranks sees it.
+struct Group {
+  std::shared_ptr<World> world;
+  std::string name;          // the same on all its ranks, and no other group's
+  std::vector<int> members;  // ranks in the world
+  int rank;
+
+  [[nodiscard]] bool has_ended(std::size_t member) const {
+    return world->ended[static_cast<std::size_t>(members[member])];
+  }
+};
+
+Failure nobody_came(std::chrono::milliseconds bound) {
+  return fail(Code::timeout, "another rank did not come within ", bound.count(),
+              " ms; this group is not used any more");
+}
+
+Failure has_ended(std::size_t rank) {
+  return fail(Code::comm, "rank ", rank, " has ended and will not come; this group is not used any more");
+}
+
+/// Brings `mine` to a meeting. The world's lock is held.
+Result<void> join(Group& group, const MeetingId& id, const char* operation, Bytes mine) {
+  Meeting& meeting = group.world->meetings[id];
+  if (meeting.brought.empty()) {
+    meeting.operation = operation;
+    meeting.brought.resize(group.members.size());
+  }
+  if (meeting.operation != operation)
+    return fail(Code::mismatch, "another rank called ", meeting.operation, "; all ranks must make the same calls");
+  meeting.brought[static_cast<std::size_t>(group.rank)] = std::move(mine);
+  group.world->changed.notify_all();
+  return {};
+}
+
+/// What everyone brought, once everyone has come. The world's lock is held.
+Result<Look> look(Group& group, const MeetingId& id) {
+  Meeting& meeting = group.world->meetings[id];
+  for (std::size_t i = 0; i < meeting.brought.size(); ++i) {
+    if (meeting.brought[i]) continue;
+    if (group.has_ended(i)) return has_ended(i);
+    return Look{};
+  }
+  std::vector<Bytes> all;
+  for (const auto& bytes : meeting.brought) all.push_back(*bytes);
+  if (++meeting.collected == meeting.brought.size()) group.world->meetings.erase(id);
+  return Look(std::move(all));
+}
+
+Bytes encode(const std::vector<std::int64_t>& values) {
+  const ByteView bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::vector<std::int64_t> decode(const Bytes& bytes) {
+  std::vector<std::int64_t> values(bytes.size() / sizeof(std::int64_t));
+  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+Result<std::vector<std::int64_t>> maxima(const std::vector<Bytes>& all) {
+  std::vector<std::int64_t> most = decode(all.front());
+  for (const Bytes& bytes : all) {
+    const auto values = decode(bytes);
+    if (values.size() != most.size())
+      return fail(Code::mismatch, "ranks gave ", values.size(), " and ", most.size(), " values");
+    for (std::size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], values[i]);
+  }
+  return most;
+}
+
+class FakePendingMax final : public PendingMax {
+ public:
+  FakePendingMax(Group group, MeetingId id, std::shared_ptr<Health> health)
+      : group_(std::move(group)), id_(std::move(id)), health_(std::move(health)), patience_(group_.world->timeout) {}
+
+  Result<bool> test() override {
+    if (done_) return true;
+    if (health_->failure()) return *health_->failure();
+    auto outcome = attempt();
+    if (!outcome) return health_->break_down("all_max", outcome.failure());
+    done_ = *outcome;
+    return done_;
+  }
+  [[nodiscard]] const std::vector<std::int64_t>& values() const override { return values_; }
+
+ private:
+  Result<bool> attempt() {
+    const std::lock_guard lock(group_.world->mutex);
+    auto seen = look(group_, id_);
+    if (!seen) return seen.failure();
+    if (!*seen) {
+      if (patience_.exhausted()) return nobody_came(group_.world->timeout);
+      return false;
+    }
+    auto most = maxima(**seen);
+    if (!most) return most.failure();
+    values_ = std::move(*most);
+    return true;
+  }
+
+  Group group_;
+  MeetingId id_;
+  std::shared_ptr<Health> health_;
+  Patience patience_;
+  bool done_ = false;
+  std::vector<std::int64_t> values_;
+};
+
+class FakeComm final : public CheckedComm {
+ public:
+  explicit FakeComm(Group group)
+      : CheckedComm(std::make_shared<Health>(group.rank, static_cast<int>(group.members.size()))),
+        group_(std::move(group)) {}
+
+ private:
+  Result<std::unique_ptr<Comm>> do_duplicate() override {
+    const std::string name = cat(group_.name, "/duplicate", calls_);
+    auto all = meet("duplicate", {});
+    if (!all) return all.failure();
+    return std::unique_ptr<Comm>(std::make_unique<FakeComm>(Group{group_.world, name, group_.members, group_.rank}));
+  }
+
+  Result<std::unique_ptr<Comm>> do_split(int color) override {
+    Group part{group_.world, cat(group_.name, "/split", calls_, ".", color), {}, 0};
+    auto all = meet("split", encode({color}));
+    if (!all) return all.failure();
+    for (std::size_t i = 0; i < all->size(); ++i) {
+      if (decode((*all)[i]).front() != color) continue;
+      if (static_cast<int>(i) == rank()) part.rank = static_cast<int>(part.members.size());
+      part.members.push_back(group_.members[i]);
+    }
+    return std::unique_ptr<Comm>(std::make_unique<FakeComm>(std::move(part)));
+  }
+
+  Result<void> do_barrier() override {
+    auto all = meet("barrier", {});
+    if (!all) return all.failure();
+    return {};
+  }
+
+  Result<std::vector<Bytes>> do_all_gather(ByteView mine) override {
+    return meet("all_gather", Bytes(mine.begin(), mine.end()));
+  }
+
+  Result<Bytes> do_broadcast(int root, ByteView mine) override {
+    auto all = meet("broadcast", root == rank() ? Bytes(mine.begin(), mine.end()) : Bytes());
+    if (!all) return all.failure();
+    return std::move((*all)[static_cast<std::size_t>(root)]);
+  }
+
+  Result<std::vector<std::int64_t>> do_all_max(std::vector<std::int64_t> mine) override {
+    auto all = meet("all_max", encode(mine));
+    if (!all) return all.failure();
+    return maxima(*all);
+  }
+
+  Result<std::unique_ptr<PendingMax>> do_start_all_max(std::vector<std::int64_t> mine) override {
+    const MeetingId id{group_.name, calls_++};
+    const std::lock_guard lock(group_.world->mutex);
+    BACKSTAY_TRY(join(group_, id, "start_all_max", encode(mine)));
+    return std::unique_ptr<PendingMax>(std::make_unique<FakePendingMax>(group_, id, health()));
+  }
+
+  Result<void> do_exchange(int to, ByteView out, int from, MutableByteView in, int tag, Keep) override {
+    if (!out.empty()) post(to, tag, out);
+    return in.empty() ? Result<void>() : take(from, tag, in);
+  }
+
+  /// Brings `mine` to the next meeting of the group and waits for the others.
+  Result<std::vector<Bytes>> meet(const char* operation, Bytes mine) {
+    World& world = *group_.world;
+    const MeetingId id{group_.name, calls_++};
+    std::unique_lock lock(world.mutex);
+    BACKSTAY_TRY(join(group_, id, operation, std::move(mine)));
+    Result<Look> seen = Look{};
+    world.changed.wait_for(lock, world.timeout, [&] { return !(seen = look(group_, id)) || seen->has_value(); });
+    if (!seen) return seen.failure();
+    if (!*seen) return nobody_came(world.timeout);
+    return std::move(**seen);
+  }
+
+  void post(int to, int tag, ByteView bytes) {
+    const std::lock_guard lock(group_.world->mutex);
+    group_.world->mailboxes[{group_.name, rank(), to, tag}].emplace_back(bytes.begin(), bytes.end());
+    group_.world->changed.notify_all();
+  }
+
+  Result<void> take(int from, int tag, MutableByteView bytes) {
+    World& world = *group_.world;
+    const auto sender = static_cast<std::size_t>(from);
+    std::unique_lock lock(world.mutex);
+    auto& mail = world.mailboxes[{group_.name, from, rank(), tag}];
+    world.changed.wait_for(lock, world.timeout, [&] { return !mail.empty() || group_.has_ended(sender); });
+    if (mail.empty()) return group_.has_ended(sender) ? has_ended(sender) : nobody_came(world.timeout);
+    const Bytes message = std::move(mail.front());
+    mail.pop_front();
+    if (message.size() != bytes.size())
+      return fail(Code::mismatch, "rank ", from, " sent ", message.size(), " bytes where ", bytes.size(),
+                  " were expected");
+    std::ranges::copy(message, bytes.begin());
+    return {};
+  }
+
+  Group group_;
+  std::uint64_t calls_ = 0;  // the same on all ranks, as collective calls come in the same order
+};
+
+void run_rank(const std::shared_ptr<World>& world, int rank, const std::function<void(Comm&)>& body) {
+  std::vector<int> everyone(world->ended.size());
+  std::iota(everyone.begin(), everyone.end(), 0);
+  std::exception_ptr thrown;
+  try {
+    FakeComm comm(Group{world, "world", everyone, rank});
+    body(comm);
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  const std::lock_guard lock(world->mutex);
+  world->ended[static_cast<std::size_t>(rank)] = true;
+  if (thrown && !world->first_exception) world->first_exception = thrown;
+  world->changed.notify_all();
+}
+
+}  // namespace
+
+void run_ranks(int size, const std::function<void(Comm&)>& body, std::chrono::milliseconds timeout) {
+  auto world = std::make_shared<World>(size, timeout);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) threads.emplace_back([&, rank] { run_rank(world, rank, body); });
+  for (std::thread& thread : threads) thread.join();
+  if (world->first_exception) std::rethrow_exception(world->first_exception);
+}
+
+}  // namespace backstay::comm

@@ -1,0 +1,76 @@
+// MPI operations that are started and then tested, each with all that MPI may touch until it is done.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+
+namespace backstay::comm {
+
+/// MPI's own words for `code`; Code::mismatch for a message longer than expected, Code::comm for all else.
+Result<void> check(int code);
+
+/// An operation under way. advance() never blocks, and starts the operation at its first call. All calls come from
+/// threads that may call MPI. If it fails or is given up, it has to be kept until the process ends.
+class Operation {
+ public:
+  virtual ~Operation() = default;
+  /// True once it is done; not called again after that, or after a failure.
+  virtual Result<bool> advance() = 0;
+};
+
+/// One nonblocking collective call.
+class Collective final : public Operation {
+ public:
+  /// Makes the call; owns its buffers.
+  using Start = std::function<int(MPI_Request*)>;
+  explicit Collective(Start start) : start_(std::move(start)) {}
+  Result<bool> advance() override;
+
+ private:
+  Start start_;
+  bool started_ = false;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+};
+
+/// Where a message comes from or goes to.
+struct Peer {
+  MPI_Comm comm = MPI_COMM_NULL;
+  int rank = 0;
+  int tag = 0;
+};
+
+/// A message each way at once, each in as many MPI messages as the largest one allows; no bytes, no message.
+class Transfer final : public Operation {
+ public:
+  /// `out` and `in` are given to MPI: `keep` owns them.
+  Transfer(Peer to, ByteView out, Peer from, MutableByteView in, std::size_t largest, std::shared_ptr<const void> keep)
+      : to_(to), out_(out), from_(from), in_(in), largest_(largest), keep_(std::move(keep)) {}
+  Result<bool> advance() override;
+
+ private:
+  struct UnderWay {
+    MPI_Request request = MPI_REQUEST_NULL;
+    std::size_t incoming = 0;  // bytes expected; 0: an outgoing message
+  };
+  Result<void> start();
+  Result<bool> test(UnderWay& message);
+
+  Peer to_;
+  ByteView out_;
+  Peer from_;
+  MutableByteView in_;
+  std::size_t largest_;
+  std::shared_ptr<const void> keep_;
+  bool started_ = false;
+  std::vector<UnderWay> under_way_;
+};
+
+}  // namespace backstay::comm

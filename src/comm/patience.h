@@ -1,0 +1,46 @@
+// How to wait without spinning, and when to stop.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace backstay::comm {
+
+/// Sleeps between looks at something that another rank must do: 20 microseconds, doubling to 1 millisecond.
+class Backoff {
+ public:
+  void sleep() {
+    std::this_thread::sleep_for(pause_);
+    pause_ = std::min(2 * pause_, longest);
+  }
+
+ private:
+  static constexpr std::chrono::microseconds shortest{20};
+  static constexpr std::chrono::microseconds longest{1000};
+  std::chrono::microseconds pause_ = shortest;
+};
+
+/// Bounds the time that a caller spends asking again and again. A caller that went away to compute between two
+/// looks was not waiting: such a gap counts as `longest_gap` at most, so a long step is never a time-out.
+class Patience {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds longest_gap{1};
+
+  explicit Patience(std::chrono::milliseconds bound) : bound_(bound) {}
+
+  /// To be called after each look that saw nothing; true once the bound is used up.
+  bool exhausted(Clock::time_point now = Clock::now()) {
+    if (last_look_ != Clock::time_point{}) waited_ += std::min<Clock::duration>(now - last_look_, longest_gap);
+    last_look_ = now;
+    return waited_ >= bound_;
+  }
+
+ private:
+  std::chrono::milliseconds bound_;
+  Clock::duration waited_{0};
+  Clock::time_point last_look_{};
+};
+
+}  // namespace backstay::comm

@@ -1,0 +1,28 @@
+#include "comm/patience.h"
+
+#include <gtest/gtest.h>
+
+namespace backstay::comm {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+TEST(Patience, asking_again_and_again_uses_it_up) {
+  Patience patience(seconds(2));
+  Patience::Clock::time_point now{minutes(1)};
+  EXPECT_FALSE(patience.exhausted(now));
+  for (int i = 0; i < 19; ++i) EXPECT_FALSE(patience.exhausted(now += milliseconds(100)));
+  EXPECT_TRUE(patience.exhausted(now += milliseconds(100)));
+}
+
+TEST(Patience, a_long_step_between_two_looks_is_not_waiting) {
+  Patience patience(seconds(10));
+  Patience::Clock::time_point now{minutes(1)};
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(patience.exhausted(now += minutes(20))) << i;
+  EXPECT_TRUE(patience.exhausted(now += minutes(20)));
+}
+
+}  // namespace
+}  // namespace backstay::comm

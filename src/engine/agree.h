@@ -1,0 +1,13 @@
+// One answer for all ranks.
+#pragma once
+
+#include "base/result.h"
+#include "comm/comm.h"
+
+namespace backstay::engine {
+
+/// Collective: success if every rank brings success; otherwise the failure of the lowest rank that failed, with its
+/// number before the sentence, the same on every rank. A failure of `comm` itself is returned as it is.
+Result<void> agree(comm::Comm& comm, const Result<void>& mine);
+
+}  // namespace backstay::engine

@@ -1,0 +1,123 @@
+#include "engine/background.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/text.h"
+
+namespace backstay::engine {
+
+namespace {
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// Signals belong to the application's thread.
+void block_signals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+/// On Linux niceness belongs to the thread; where it cannot be set, the thread just competes.
+void lower_priority(int by) {
+  const auto id = static_cast<id_t>(syscall(SYS_gettid));
+  setpriority(PRIO_PROCESS, id, getpriority(PRIO_PROCESS, id) + by);
+}
+}  // namespace
+
+Background::Background(std::vector<Level>& levels, const Job& job, const Topology& topology, comm::Comm& comm, BackgroundOptions options)
+    : levels_(levels), job_(job), topology_(topology), comm_(comm), options_(std::move(options)) {
+  for (std::size_t i = 0; i < options_.buffers; ++i) free_.push_back(std::make_unique<Checkpoint>());
+  thread_ = std::thread([this] { run(); });
+}
+
+Background::~Background() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    queue_.clear();
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+Result<void> Background::wait_until(const std::function<bool()>& ready, const char* what) {
+  const auto end = std::chrono::steady_clock::now() + options_.timeout;
+  std::unique_lock lock(mutex_);
+  // With a pump this thread carries the background's messages, so it looks again every 100 microseconds.
+  const auto look = options_.pump ? std::chrono::microseconds(100) : std::chrono::microseconds(100000);
+  while (!ready()) {
+    if (std::chrono::steady_clock::now() >= end)
+      return fail(Code::timeout, what, " was not done within the option timeout (",
+                  human_seconds(std::chrono::duration<double>(options_.timeout).count()), "): a rank or its storage is stuck");
+    changed_.wait_for(lock, look);
+    if (!options_.pump) continue;
+    lock.unlock();
+    options_.pump();
+    lock.lock();
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Checkpoint>> Background::take() {
+  BACKSTAY_TRY(wait_until([this] { return !free_.empty(); }, "an earlier checkpoint"));
+  const std::lock_guard lock(mutex_);
+  auto checkpoint = std::move(free_.back());
+  free_.pop_back();
+  return checkpoint;
+}
+
+void Background::put(std::unique_ptr<Checkpoint> checkpoint) {
+  const std::lock_guard lock(mutex_);
+  ++in_flight_;
+  queue_.push_back(std::move(checkpoint));
+  changed_.notify_all();
+}
+
+std::size_t Background::in_flight() const {
+  const std::lock_guard lock(mutex_);
+  return in_flight_;
+}
+
+Result<void> Background::wait_idle() {
+  return wait_until([this] { return in_flight_ == 0; }, "writing the last checkpoint");
+}
+
+void Background::run() {
+  block_signals();
+  lower_priority(options_.nice);
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return ending_ || !queue_.empty(); });
+    if (ending_) return;
+    auto checkpoint = std::move(queue_.front());
+    queue_.pop_front();
+    lock.unlock();
+    write(*checkpoint);
+    lock.lock();
+    staging_bytes_ = checkpoint->capture.buffer.capacity() * options_.buffers;
+    free_.push_back(std::move(checkpoint));
+    --in_flight_;
+    changed_.notify_all();
+  }
+}
+
+void Background::write(Checkpoint& checkpoint) {
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    if (!checkpoint.levels[i]) continue;
+    const double start = now();
+    Settled settled{checkpoint.line, checkpoint.call, i, 0, std::uint64_t{0}};
+    settled.bytes = write_line(levels_[i], checkpoint, job_, topology_, comm_);
+    settled.seconds = now() - start;
+    options_.settled(settled);
+    if (!settled.bytes) continue;
+    if (auto retired = retire_surplus(levels_[i], levels_[i].config.keep); !retired) {
+      settled.bytes = fail(retired.failure().code, "an old line could not be removed: ", retired.failure().what);
+      options_.settled(settled);
+    }
+  }
+}
+
+}  // namespace backstay::engine

@@ -1,0 +1,287 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "base/text.h"
+#include "base/wire.h"
+#include "engine/agree.h"
+#include "store/memory_store.h"
+#include "store/posix_store.h"
+
+namespace backstay::engine {
+
+namespace {
+double monotonic() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double wall_clock() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+std::string new_job_id() {
+  std::random_device random;
+  return hex16((std::uint64_t{random()} << 32) | random());
+}
+
+std::vector<plan::Cadence> cadences(const std::vector<LevelConfig>& levels) {
+  std::vector<plan::Cadence> out;
+  for (const auto& level : levels) out.push_back(level.cadence);
+  return out;
+}
+
+bool any(const std::vector<bool>& flags) { return std::find(flags.begin(), flags.end(), true) != flags.end(); }
+bool is_on_nodes(LevelKind kind) { return kind == LevelKind::local || kind == LevelKind::partner; }
+}  // namespace
+
+Engine::Engine(EngineConfig config, EngineHooks hooks, std::unique_ptr<comm::Comm> app, std::unique_ptr<comm::Comm> background)
+    : config_(std::move(config)),
+      hooks_(std::move(hooks)),
+      app_(std::move(app)),
+      background_comm_(std::move(background)),
+      decider_(cadences(config_.levels), config_.agreement_period),
+      forced_(config_.levels.size(), false) {}
+
+Engine::~Engine() = default;
+
+// ---- open ------------------------------------------------------------------------------------------------------
+
+Result<void> Engine::open() {
+  job_.program = config_.program;
+  const std::string id = new_job_id();
+  const auto agreed_id = app_->broadcast(0, as_bytes(id));
+  if (!agreed_id) return agreed_id.failure();
+  job_.id = as_text(*agreed_id);
+  BACKSTAY_TRY(agree(*app_, make_levels()));
+  BACKSTAY_TRY(agree(*app_, lock_directories()));
+  for (auto& level : levels_) {
+    if (level.groups.size() < static_cast<std::size_t>(app_->size())) {
+      auto group = background_comm_->split(static_cast<int>(level.my_group));
+      if (!group) return group.failure();
+      level.group_comm = std::move(*group);
+    }
+  }
+  const auto inventory = take_inventory(levels_, *app_);
+  if (!inventory) return inventory.failure();
+  note_lines(*inventory);
+  start_background();
+  return {};
+}
+
+Result<void> Engine::make_levels() {
+  for (const auto& config : config_.levels) {
+    Level level;
+    level.config = config;
+    level.name = level_name(config.kind);
+    BACKSTAY_TRY(make_level(level));
+    levels_.push_back(std::move(level));
+  }
+  return {};
+}
+
+Result<void> Engine::make_level(Level& level) {
+  const int me = app_->rank();
+  const auto posix = [&](const std::string& dir) -> Result<void> {
+    auto made = store::make_posix_store(dir, {config_.direct_io ? store::Direct::automatic : store::Direct::off});
+    if (!made) return made.failure();
+    level.store = std::move(*made);
+    return {};
+  };
+  if (level.config.kind == LevelKind::memory) {
+    level.store = store::make_memory_store();
+    level.leader = true;
+  } else if (level.config.kind == LevelKind::shared) {
+    BACKSTAY_TRY(posix(config_.shared_dir));
+    level.leader = me == 0;
+  } else {
+    BACKSTAY_TRY(posix(config_.local_dir));
+    level.leader = me == config_.topology.leader(config_.topology.node(me));
+  }
+  level.groups = file_groups(level.config, config_.topology);
+  for (std::size_t g = 0; g < level.groups.size(); ++g)
+    if (std::find(level.groups[g].ranks.begin(), level.groups[g].ranks.end(), me) != level.groups[g].ranks.end()) level.my_group = g;
+  if (level.config.kind == LevelKind::partner) {
+    auto plan = redundancy::plan_partners(config_.topology.node_of, level.config.distance);
+    if (!plan) return plan.failure();
+    level.partners = std::move(*plan);
+  }
+  return {};
+}
+
+Result<void> Engine::lock_directories() {
+  std::set<std::string> wanted;
+  for (const auto& level : levels_)
+    if (level.leader && level.config.kind != LevelKind::memory)
+      wanted.insert(is_on_nodes(level.config.kind) ? config_.local_dir : config_.shared_dir);
+  for (const auto& dir : wanted) {
+    auto lock = store::DirLock::take(dir, config_.program);
+    if (!lock) return lock.failure();
+    locks_.push_back(std::move(*lock));
+  }
+  return {};
+}
+
+void Engine::note_lines(const Inventory& inventory) {
+  next_line_ = std::max(next_line_, catalog::newest_number(inventory.contents) + 1);
+  for (auto& level : levels_) level.whole.clear();
+  for (auto it = inventory.candidates.rbegin(); it != inventory.candidates.rend(); ++it)
+    if (it->trouble.empty()) levels_[static_cast<std::size_t>(it->level)].whole.push_back(it->line);
+}
+
+void Engine::start_background() {
+  BackgroundOptions options;
+  options.nice = config_.nice;
+  options.buffers = config_.policy == Policy::degrade ? 2 : 1;
+  options.timeout = config_.timeout;
+  options.pump = hooks_.pump;
+  options.settled = [this](const Settled& settled) {
+    if (!settled.bytes) ++failures_;
+    hooks_.settled(settled, levels_[settled.level].name);
+  };
+  background_ = std::make_unique<Background>(levels_, job_, config_.topology, *background_comm_, std::move(options));
+}
+
+// ---- checkpoint ------------------------------------------------------------------------------------------------
+
+Result<Outcome> Engine::checkpoint(bool now, bool signal) {
+  decider_.begin_call(monotonic());
+  BACKSTAY_TRY(finish_agreement());
+  Result<Outcome> outcome = Outcome::not_due;
+  if (decider_.stop()) {
+    outcome = stopping_ ? Result<Outcome>(Outcome::stop) : take_last();
+  } else if (const auto levels = due_levels(now); any(levels)) {
+    outcome = take(levels, now);
+  }
+  if (!decider_.stop() && decider_.wants_agreement()) {
+    auto started = app_->start_all_max(decider_.propose(signal, static_cast<std::int64_t>(in_flight()), failures_, monotonic()));
+    if (!started) return started.failure();
+    agreement_ = std::move(*started);
+  }
+  return outcome;
+}
+
+Result<void> Engine::finish_agreement() {
+  if (!agreement_) return {};
+  const auto end = std::chrono::steady_clock::now() + config_.timeout;
+  for (auto pause = std::chrono::microseconds(5);; pause = std::min(2 * pause, std::chrono::microseconds(500))) {
+    const auto done = agreement_->test();
+    if (!done) return done.failure();
+    if (*done) break;
+    if (std::chrono::steady_clock::now() >= end)
+      return fail(Code::timeout, "a rank did not come to checkpoint() within the option timeout (",
+                  human_seconds(std::chrono::duration<double>(config_.timeout).count()), "): every rank must call it equally often");
+    if (hooks_.pump) hooks_.pump();
+    std::this_thread::sleep_for(pause);
+  }
+  decider_.agreed(agreement_->values());
+  agreement_.reset();
+  return {};
+}
+
+std::vector<bool> Engine::due_levels(bool now) {
+  const std::size_t count = levels_.size();
+  if (now) return std::vector<bool>(count, true);
+  auto due = decider_.due();
+  if (decider_.call() == resumed_call_) due.assign(count, false);  // this very state is what was put back
+  for (std::size_t i = 0; i < count; ++i) due[i] = due[i] || forced_[i];
+  return due;
+}
+
+/// The cheapest level that outlives the process, or the cheapest of all.
+std::vector<bool> Engine::cheapest() const {
+  std::vector<bool> out(levels_.size(), false);
+  const auto it = std::find_if(levels_.begin(), levels_.end(), [](const Level& l) { return l.config.kind != LevelKind::memory; });
+  out[it == levels_.end() ? 0 : static_cast<std::size_t>(it - levels_.begin())] = true;
+  return out;
+}
+
+Result<Outcome> Engine::take(std::vector<bool> levels, bool must_wait) {
+  if (!must_wait && config_.policy != Policy::wait && decider_.in_flight() > 0) {
+    if (config_.policy == Policy::skip || decider_.in_flight() > 1) {
+      decider_.passed_over();
+      return Outcome::skipped;
+    }
+    const auto cheap = cheapest();
+    for (std::size_t i = 0; i < levels.size(); ++i) levels[i] = cheap[i];
+  }
+  return capture(levels);
+}
+
+Result<Outcome> Engine::capture(const std::vector<bool>& levels) {
+  auto checkpoint = background_->take();
+  if (!checkpoint) return checkpoint.failure();
+  Checkpoint& c = **checkpoint;
+  c.line = next_line_++;
+  c.call = decider_.call();
+  c.time = wall_clock();
+  c.levels = levels;
+  c.signature = regions_.signature();
+  c.captured = regions_.specs().empty()
+                   ? Result<void>(fail(Code::invalid_argument, "nothing is protected: call protect() before checkpoint()"))
+                   : capture_regions(regions_, {app_->rank(), config_.capture_threads, config_.staging_limit}, c.capture);
+  background_->put(std::move(*checkpoint));
+  decider_.taken(levels, monotonic());
+  forced_.assign(forced_.size(), false);
+  return Outcome::taken;
+}
+
+Result<Outcome> Engine::take_last() {
+  std::vector<bool> durable;
+  for (const auto& level : levels_) durable.push_back(level.config.kind != LevelKind::memory);
+  if (!any(durable)) durable.assign(levels_.size(), true);
+  const auto taken = capture(durable);
+  if (!taken) return taken;
+  BACKSTAY_TRY(background_->wait_idle());
+  stopping_ = true;
+  return Outcome::stop;
+}
+
+// ---- the rest --------------------------------------------------------------------------------------------------
+
+Result<void> Engine::wait() { return background_->wait_idle(); }
+
+Result<Resumed> Engine::resume() {
+  BACKSTAY_TRY(finish_agreement());
+  BACKSTAY_TRY(agree(*app_, background_->wait_idle()));
+  const double start = monotonic();
+  const auto inventory = take_inventory(levels_, *app_);
+  if (!inventory) return inventory.failure();
+  note_lines(*inventory);
+  const auto found = put_back_newest(*inventory, levels_, config_.topology, regions_, {config_.lenient}, *app_, hooks_.say);
+  if (!found) return found.failure();
+  if (found->line == 0) return Resumed{};
+  job_.id = found->manifest.job;
+  for (const auto& [level, line] : found->rejected) {
+    std::erase(levels_[static_cast<std::size_t>(level)].whole, line);
+    levels_[static_cast<std::size_t>(level)].damaged.push_back(line);
+  }
+  resumed_call_ = found->manifest.call;
+  decider_.set_call(resumed_call_ == 0 ? 0 : resumed_call_ - 1);
+  if (!found->complete) forced_[static_cast<std::size_t>(found->level)] = true;
+  const auto slowest = app_->all_max({static_cast<std::int64_t>((monotonic() - start) * 1e6)});
+  if (!slowest) return slowest.failure();
+  return Resumed{true,
+                 found->line,
+                 levels_[static_cast<std::size_t>(found->level)].name,
+                 static_cast<double>((*slowest)[0]) * 1e-6,
+                 found->manifest.ranks};
+}
+
+Result<Verified> Engine::verify() {
+  BACKSTAY_TRY(finish_agreement());
+  BACKSTAY_TRY(agree(*app_, background_->wait_idle()));
+  const auto inventory = take_inventory(levels_, *app_);
+  if (!inventory) return inventory.failure();
+  auto damage = check_all(*inventory, levels_, *app_);
+  if (!damage) return damage.failure();
+  return Verified{damage->lines, damage->segments, std::move(damage->sentences)};
+}
+
+Result<void> Engine::prune(std::size_t keep) {
+  if (keep == 0) return fail(Code::invalid_argument, "prune(0) would remove every line: keep 1 or more");
+  BACKSTAY_TRY(finish_agreement());
+  BACKSTAY_TRY(agree(*app_, background_->wait_idle()));
+  Result<void> pruned;
+  for (auto& level : levels_)
+    if (auto retired = retire_surplus(level, keep); !retired) pruned = retired;
+  return agree(*app_, pruned);
+}
+
+}  // namespace backstay::engine

@@ -1,0 +1,103 @@
+// The engine of a session: levels, the background, the decision, resume. Knows no MPI and no options.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backstay/session.hpp"
+#include "engine/background.h"
+#include "engine/line_reader.h"
+#include "plan/decider.h"
+#include "region/region_set.h"
+#include "store/lock.h"
+
+namespace backstay::engine {
+
+/// What to do when a checkpoint falls due while an earlier one is in flight.
+enum class Policy { skip, wait, degrade };
+
+struct EngineConfig {
+  std::vector<LevelConfig> levels;      ///< cheapest first
+  Topology topology;
+  std::string shared_dir;
+  std::string local_dir;                ///< of this rank's node
+  Policy policy = Policy::skip;
+  std::chrono::milliseconds timeout{};
+  std::uint64_t staging_limit = 0;
+  int capture_threads = 1;
+  int nice = 10;
+  bool direct_io = true;
+  bool lenient = false;                 ///< regions=lenient
+  double agreement_period = 0.02;
+  std::string program;
+};
+
+struct EngineHooks {
+  std::function<void(const std::string&)> say;             ///< a sentence for people, the same on every rank
+  std::function<void(const Settled&, const std::string& level)> settled;  ///< on the background thread
+  std::function<void()> pump;                              ///< empty: not needed
+};
+
+/// One rank's engine. All ranks call open(), checkpoint(), resume(), wait(), verify(), prune() in the same order.
+class Engine {
+ public:
+  /// `app` is used by calls, `background` by the thread.
+  Engine(EngineConfig config, EngineHooks hooks, std::unique_ptr<comm::Comm> app, std::unique_ptr<comm::Comm> background);
+  ~Engine();
+
+  /// Makes and locks the directories, and looks at what is in them. Code::locked, permission, io, invalid_argument.
+  Result<void> open();
+
+  region::RegionSet& regions() { return regions_; }
+
+  /// `signal`: this rank was asked to end. `now`: due, whatever the decision says.
+  Result<Outcome> checkpoint(bool now, bool signal);
+  Result<Resumed> resume();
+  Result<void> wait();
+  Result<Verified> verify();
+  Result<void> prune(std::size_t keep);
+
+  [[nodiscard]] bool stopping() const { return stopping_; }
+  /// The number of the call of checkpoint() that comes next.
+  [[nodiscard]] std::uint64_t next_call() const { return decider_.call() + 1; }
+  /// Lines given up since the session was opened, as all ranks knew at the last agreement: the same on every rank.
+  [[nodiscard]] std::int64_t agreed_failures() const { return decider_.failures(); }
+  [[nodiscard]] std::size_t in_flight() const { return background_ ? background_->in_flight() : 0; }
+  [[nodiscard]] std::uint64_t staging_bytes() const { return background_ ? background_->staging_bytes() : 0; }
+  [[nodiscard]] const std::vector<Level>& levels() const { return levels_; }
+
+ private:
+  Result<void> make_levels();
+  Result<void> make_level(Level& level);
+  Result<void> lock_directories();
+  Result<void> finish_agreement();
+  Result<Outcome> take(std::vector<bool> levels, bool must_wait);
+  Result<Outcome> capture(const std::vector<bool>& levels);
+  Result<Outcome> take_last();
+  std::vector<bool> due_levels(bool now);
+  void note_lines(const Inventory& inventory);
+  [[nodiscard]] std::vector<bool> cheapest() const;
+  void start_background();
+
+  EngineConfig config_;
+  EngineHooks hooks_;
+  std::unique_ptr<comm::Comm> app_;
+  std::unique_ptr<comm::Comm> background_comm_;
+  region::RegionSet regions_;
+  std::vector<Level> levels_;
+  std::vector<store::DirLock> locks_;
+  Job job_;
+  plan::Decider decider_;
+  std::unique_ptr<comm::PendingMax> agreement_;
+  std::uint64_t next_line_ = 1;
+  std::uint64_t resumed_call_ = 0;     ///< the state at this call is the one that was put back
+  std::vector<bool> forced_;           ///< levels that the next call must write: copies were missing
+  std::atomic<std::int64_t> failures_{0};
+  bool stopping_ = false;
+  std::unique_ptr<Background> background_;
+};
+
+}  // namespace backstay::engine

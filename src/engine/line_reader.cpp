@@ -1,0 +1,407 @@
+#include "engine/line_reader.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "base/crc32c.h"
+#include "base/text.h"
+#include "base/wire.h"
+#include "engine/agree.h"
+#include "engine/data_reader.h"
+#include "engine/restore_plan.h"
+
+namespace backstay::engine {
+
+namespace {
+constexpr int transfer_tag = 3;
+
+/// Files that were found bad: (file of the manifest, source).
+using BadFiles = std::map<std::pair<std::size_t, catalog::Source>, std::string>;
+
+/// One candidate, being put back on this rank.
+class LineReader {
+ public:
+  LineReader(const catalog::Candidate& line, const Inventory& inventory, const std::vector<Level>& levels, const Topology& topology,
+             comm::Comm& comm)
+      : line_(line), inventory_(inventory), level_(levels[static_cast<std::size_t>(line.level)]), topology_(topology), comm_(comm) {}
+
+  /// Chooses a source for every file, those known to be bad left out. False: some file has none left.
+  bool choose(const BadFiles& bad) {
+    chosen_.clear();
+    readers_.clear();
+    for (std::size_t f = 0; f < line_.sources.size(); ++f) {
+      const auto& all = line_.sources[f];
+      const auto it = std::find_if(all.begin(), all.end(), [&](const auto& s) { return !bad.contains({f, s}); });
+      if (it == all.end()) return false;
+      chosen_.push_back(*it);
+    }
+    readers_.resize(chosen_.size());
+    return true;
+  }
+
+  [[nodiscard]] const catalog::Source& source(std::size_t file) const { return chosen_[file]; }
+
+  /// Collective: every file's table, read by one rank that can, given to all. Files that cannot be read go to `bad`.
+  Result<bool> share_tables(BadFiles& bad) {
+    WireWriter mine;
+    for (std::size_t f = 0; f < chosen_.size(); ++f) {
+      if (reading_rank(f) != comm_.rank()) continue;
+      mine.number(static_cast<std::uint64_t>(f));
+      const auto opened = open(f);
+      mine.text(opened ? std::string() : opened.failure().what);
+      mine.bytes(opened ? format::encode_table(readers_[f]->table()) : Bytes{});
+    }
+    const auto all = comm_.all_gather(mine.message());
+    if (!all) return all.failure();
+    tables_.assign(chosen_.size(), {});
+    bool good = true;
+    for (const auto& message : *all)
+      for (WireReader in(message); !in.at_end() && in.complete();) {
+        const auto f = static_cast<std::size_t>(in.number<std::uint64_t>());
+        const std::string trouble = in.text();
+        const ByteView bytes = in.bytes();
+        if (f >= chosen_.size()) return fail(Code::internal, "a rank sent the table of a file that is not there");
+        auto table = trouble.empty() ? format::decode_table(bytes) : Result<format::Table>(fail(Code::corrupt, trouble));
+        if (table) {
+          tables_[f] = std::move(*table);
+          continue;
+        }
+        bad[{f, chosen_[f]}] = table.failure().what;
+        good = false;
+      }
+    return good;
+  }
+
+  [[nodiscard]] const std::vector<format::Table>& tables() const { return tables_; }
+
+  /// Collective: fills all regions. Segments that cannot be read go to `bad` (this rank's own findings).
+  Result<void> fill(const std::vector<const RegionSpec*>& specs, const std::vector<RegionPlan>& plans, BadFiles& bad) {
+    const auto remote = comm_.all_max({needs_others(plans) ? 1 : 0});
+    if (!remote) return remote.failure();
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      fetched_.clear();
+      if ((*remote)[0] != 0) BACKSTAY_TRY(fetch(plans[i], bad));
+      BACKSTAY_TRY(fill_region(*specs[i], plans[i], bad));
+    }
+    return {};
+  }
+
+ private:
+  [[nodiscard]] int server(std::size_t file) const { return inventory_.contents[chosen_[file].store].server; }
+  [[nodiscard]] bool shared() const { return level_.config.kind == LevelKind::shared; }
+
+  /// Can this rank read the chosen source of the file by itself?
+  [[nodiscard]] bool reachable(std::size_t file, int rank) const {
+    if (shared()) return true;
+    if (level_.config.kind == LevelKind::memory) return server(file) == rank;
+    return topology_.node(server(file)) == topology_.node(rank);
+  }
+  /// Files of a shared store are spread over the ranks; others are read where they are.
+  [[nodiscard]] int reading_rank(std::size_t file) const {
+    return shared() ? static_cast<int>(file % static_cast<std::size_t>(comm_.size())) : server(file);
+  }
+
+  Result<void> open(std::size_t f) {
+    if (readers_[f]) return {};
+    auto reader = DataReader::open(*level_.store, catalog::line_dir(level_.name, line_.line) + "/" + chosen_[f].name,
+                                   line_.manifest.files[f], line_.manifest.job, line_.line);
+    if (!reader) return reader.failure();
+    readers_[f] = std::make_unique<DataReader>(std::move(*reader));
+    return {};
+  }
+
+  bool needs_others(const std::vector<RegionPlan>& plans) const {
+    for (const auto& plan : plans)
+      for (const auto& piece : plan.pieces)
+        if (!reachable(piece.from.file, comm_.rank())) return true;
+    return false;
+  }
+
+  Result<void> read_here(const SegmentRef& ref, MutableByteView target) {
+    BACKSTAY_TRY(open(ref.file));
+    return readers_[ref.file]->read(*ref.about, target);
+  }
+
+  /// Collective: segments on other nodes come from the rank that serves them. All ranks go through the same list of
+  /// transfers in the same order, so that no two can wait for each other.
+  Result<void> fetch(const RegionPlan& plan, BadFiles& bad) {
+    WireWriter wanted;
+    for (const auto& piece : plan.pieces)
+      if (!reachable(piece.from.file, comm_.rank())) {
+        wanted.number(static_cast<std::uint64_t>(piece.from.file));
+        wanted.number(static_cast<std::uint64_t>(piece.from.segment));
+      }
+    const auto all = comm_.all_gather(wanted.message());
+    if (!all) return all.failure();
+    for (int to = 0; to < comm_.size(); ++to)
+      for (WireReader in((*all)[static_cast<std::size_t>(to)]); !in.at_end() && in.complete();) {
+        const auto file = static_cast<std::size_t>(in.number<std::uint64_t>());
+        const auto segment = static_cast<std::size_t>(in.number<std::uint64_t>());
+        if (file >= tables_.size() || segment >= tables_[file].segments.size())
+          return fail(Code::internal, "rank ", to, " asked for a segment that is not there");
+        const SegmentRef ref{file, segment, &tables_[file].segments[segment]};
+        if (comm_.rank() == server(file)) BACKSTAY_TRY(serve(ref, to, bad));
+        if (comm_.rank() == to) BACKSTAY_TRY(take(ref));
+      }
+    return {};
+  }
+
+  Result<void> serve(const SegmentRef& ref, int to, BadFiles& bad) {
+    scratch_.resize(static_cast<std::size_t>(ref.about->bytes));
+    if (auto read = read_here(ref, scratch_); !read) bad[{ref.file, chosen_[ref.file]}] = read.failure().what;
+    return comm_.send(to, transfer_tag, scratch_);  // bad bytes too: the other side waits, and checks them
+  }
+
+  Result<void> take(const SegmentRef& ref) {
+    Bytes& bytes = fetched_[{ref.file, ref.segment}];
+    bytes.resize(static_cast<std::size_t>(ref.about->bytes));
+    return comm_.receive(server(ref.file), transfer_tag, bytes);
+  }
+
+  /// The bytes of a segment that came from another rank; nothing if it is read here.
+  const Bytes* fetched(const SegmentRef& ref) const {
+    const auto it = fetched_.find({ref.file, ref.segment});
+    return it == fetched_.end() ? nullptr : &it->second;
+  }
+
+  Result<void> read_into(const SegmentRef& ref, Bytes& target) {
+    if (const Bytes* there = fetched(ref)) {
+      target = *there;
+      if (crc32c(target) == ref.about->crc) return {};
+      return fail(Code::corrupt, "region '", ref.about->region, "' of rank ", ref.about->rank, " came damaged from rank ", server(ref.file));
+    }
+    target.resize(static_cast<std::size_t>(ref.about->bytes));
+    return read_here(ref, target);
+  }
+
+  void note(const SegmentRef& ref, const Result<void>& result, BadFiles& bad) {
+    if (!result) bad[{ref.file, chosen_[ref.file]}] = result.failure().what;
+  }
+
+  Result<void> fill_region(const RegionSpec& spec, const RegionPlan& plan, BadFiles& bad) {
+    if (spec.save) return load_by_callback(spec, plan, bad);
+    const View memory = spec.reshape(plan.shape);
+    if (!memory.valid)
+      return fail(Code::mismatch, "region '", spec.name, "' was saved with shape ", region::describe_shape(plan.shape),
+                  ", which the memory protected under that name cannot hold");
+    BACKSTAY_TRY(region::check_view(spec, memory));
+    for (const auto& piece : plan.pieces) {
+      if (plan.whole && fetched(piece.from) == nullptr) {
+        auto opened = open(piece.from.file);
+        note(piece.from, opened ? readers_[piece.from.file]->read(*piece.from.about, memory, scratch_) : opened, bad);
+        continue;
+      }
+      Bytes bytes;
+      const auto read = read_into(piece.from, bytes);
+      note(piece.from, read, bad);
+      if (!read) continue;
+      if (plan.whole)
+        (void)region::put_back(bytes, memory, spec.type.size);
+      else
+        region::copy_part(bytes, piece.source, memory, plan.target, piece.part, spec.type.size);
+    }
+    return {};
+  }
+
+  Result<void> load_by_callback(const RegionSpec& spec, const RegionPlan& plan, BadFiles& bad) {
+    std::vector<Bytes> pieces(plan.pieces.size());
+    bool good = true;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      const auto read = read_into(plan.pieces[i].from, pieces[i]);
+      note(plan.pieces[i].from, read, bad);
+      good = good && read.ok();
+    }
+    if (!good) return {};
+    try {
+      if (plan.whole) {
+        if (spec.load) spec.load(pieces[0]);
+        else spec.redistribute({ByteView(pieces[0])}, 0, 1);
+      } else {
+        spec.redistribute(std::vector<ByteView>(pieces.begin(), pieces.end()), comm_.rank(), comm_.size());
+      }
+    } catch (const std::exception& e) {
+      return fail(Code::user, "region '", spec.name, "': its load callback failed: ", e.what());
+    } catch (...) {
+      return fail(Code::user, "region '", spec.name, "': its load callback failed");
+    }
+    return {};
+  }
+
+  const catalog::Candidate& line_;
+  const Inventory& inventory_;
+  const Level& level_;
+  const Topology& topology_;
+  comm::Comm& comm_;
+  std::vector<catalog::Source> chosen_;
+  std::vector<std::unique_ptr<DataReader>> readers_;
+  std::vector<format::Table> tables_;
+  std::map<std::pair<std::size_t, std::size_t>, Bytes> fetched_;
+  Bytes scratch_;
+};
+
+/// Collective: what any rank found bad becomes known to all, in the same order.
+Result<void> share(comm::Comm& comm, const BadFiles& mine, BadFiles& all) {
+  WireWriter out;
+  for (const auto& [key, why] : mine) {
+    out.number(static_cast<std::uint64_t>(key.first));
+    out.number(static_cast<std::uint64_t>(key.second.store));
+    out.text(key.second.name);
+    out.text(why);
+  }
+  const auto messages = comm.all_gather(out.message());
+  if (!messages) return messages.failure();
+  for (const auto& message : *messages)
+    for (WireReader in(message); !in.at_end() && in.complete();) {
+      const auto file = static_cast<std::size_t>(in.number<std::uint64_t>());
+      catalog::Source source;
+      source.store = static_cast<std::size_t>(in.number<std::uint64_t>());
+      source.name = in.text();
+      all.emplace(std::pair{file, source}, in.text());
+    }
+  return {};
+}
+
+struct Attempt {
+  bool done = false;
+  std::string trouble;  ///< what was found damaged on the way; if not done: why the line cannot be had at this level
+};
+
+struct Plans {
+  std::vector<const RegionSpec*> specs;
+  std::vector<RegionPlan> plans;
+};
+
+Result<Plans> make_plans(const region::RegionSet& regions, const SavedRegions& saved, const format::Manifest& manifest,
+                         const ReadOptions& options, const comm::Comm& comm) {
+  if (!options.lenient) BACKSTAY_TRY(check_names(regions, saved));
+  Plans out;
+  for (const auto& spec : regions.specs()) {
+    if (options.lenient && saved.of(spec.name).empty()) continue;
+    auto plan = plan_region(spec, saved, manifest.ranks, comm.rank(), comm.size());
+    if (!plan) return plan.failure();
+    out.specs.push_back(&spec);
+    out.plans.push_back(std::move(*plan));
+  }
+  return out;
+}
+
+/// Collective: tries one candidate with every combination of sources that has not failed yet.
+Result<Attempt> try_line(const catalog::Candidate& line, const Inventory& inventory, const std::vector<Level>& levels,
+                         const Topology& topology, const region::RegionSet& regions, const ReadOptions& options, comm::Comm& comm,
+                         const Say& say) {
+  LineReader reader(line, inventory, levels, topology, comm);
+  BadFiles bad;
+  const std::string what = cat("line ", line.line, " at level ", levels[static_cast<std::size_t>(line.level)].name);
+  while (reader.choose(bad)) {
+    const std::size_t known = bad.size();
+    const auto shared = reader.share_tables(bad);
+    if (!shared) return shared.failure();
+    if (*shared) {
+      const SavedRegions saved(reader.tables());
+      auto plans = make_plans(regions, saved, line.manifest, options, comm);
+      BACKSTAY_TRY(agree(comm, plans ? Result<void>{} : Result<void>{fail(plans.failure().code, what, ": ", plans.failure().what)}));
+      BadFiles mine;
+      const auto filled = reader.fill(plans->specs, plans->plans, mine);
+      BACKSTAY_TRY(agree(comm, filled));
+      BACKSTAY_TRY(share(comm, mine, bad));
+    }
+    if (bad.size() == known) return Attempt{true, bad.empty() ? std::string() : bad.begin()->second};
+    for (const auto& [key, why] : bad)
+      if (key.second == reader.source(key.first)) say(cat(what, ": ", why, "; looking for another copy"));
+  }
+  return Attempt{false, bad.empty() ? std::string("a file has no source") : bad.begin()->second};
+}
+}  // namespace
+
+Result<Inventory> take_inventory(const std::vector<Level>& levels, comm::Comm& comm) {
+  std::vector<catalog::StoreContents> mine;
+  Result<void> scanned;
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    if (!levels[i].leader) continue;
+    auto holdings = catalog::scan(*levels[i].store, levels[i].name);
+    if (!holdings)
+      scanned = holdings.failure();
+    else
+      mine.push_back({static_cast<int>(i), comm.rank(), std::move(*holdings)});
+  }
+  BACKSTAY_TRY(agree(comm, scanned));
+  const auto all = comm.all_gather(catalog::encode_contents(mine));
+  if (!all) return all.failure();
+  Inventory inventory;
+  for (const auto& message : *all)
+    for (auto& store : catalog::decode_contents(message)) inventory.contents.push_back(std::move(store));
+  inventory.candidates = catalog::candidates(inventory.contents);
+  return inventory;
+}
+
+Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Level>& levels, const Topology& topology,
+                                const region::RegionSet& regions, const ReadOptions& options, comm::Comm& comm, const Say& say) {
+  std::string last_trouble;
+  PutBack found;
+  for (const auto& line : inventory.candidates) {
+    const std::string what = cat("line ", line.line, " at level ", levels[static_cast<std::size_t>(line.level)].name);
+    if (line.code == Code::version) return fail(Code::version, what, ": ", line.trouble);
+    std::string trouble = line.trouble;
+    if (trouble.empty()) {
+      const auto attempt = try_line(line, inventory, levels, topology, regions, options, comm, say);
+      if (!attempt) return attempt.failure();
+      if (attempt->done) {
+        found.line = line.line;
+        found.level = line.level;
+        found.complete = line.complete && attempt->trouble.empty();
+        found.manifest = line.manifest;
+        return found;
+      }
+      trouble = attempt->trouble;
+    }
+    found.rejected.emplace_back(line.level, line.line);
+    last_trouble = cat(what, " cannot be put back: ", trouble);
+    say(last_trouble);
+  }
+  if (inventory.candidates.empty()) return PutBack{};
+  return fail(Code::corrupt, "there are lines, but none can be put back; the last one tried: ", last_trouble,
+              "; see `backstay verify`, and move the directory away to start afresh");
+}
+
+Result<Damage> check_all(const Inventory& inventory, const std::vector<Level>& levels, comm::Comm& comm) {
+  Damage mine;
+  WireWriter out;
+  std::uint64_t turn = 0;
+  const auto check = [&](const catalog::Candidate& line, std::size_t f, const catalog::Source& source) {
+    const Level& level = levels[static_cast<std::size_t>(line.level)];
+    const int server = inventory.contents[source.store].server;
+    const bool shared = level.config.kind == LevelKind::shared;
+    const int reader_rank = shared ? static_cast<int>(turn++ % static_cast<std::uint64_t>(comm.size())) : server;
+    if (reader_rank != comm.rank()) return;
+    auto reader = DataReader::open(*level.store, catalog::line_dir(level.name, line.line) + "/" + source.name,
+                                   line.manifest.files[f], line.manifest.job, line.line);
+    if (!reader) return out.text(reader.failure().what);
+    if (auto frame = reader->check_frame(); !frame) out.text(frame.failure().what);
+    Bytes scratch;
+    for (const auto& s : reader->table().segments) {
+      scratch.resize(static_cast<std::size_t>(s.bytes));
+      ++mine.segments;
+      if (auto read = reader->read(s, scratch); !read) out.text(read.failure().what);
+    }
+  };
+  for (const auto& line : inventory.candidates) {
+    const std::string what = cat("line ", line.line, " at level ", levels[static_cast<std::size_t>(line.level)].name);
+    if (comm.rank() == 0 && !line.trouble.empty()) out.text(cat(what, ": ", line.trouble));
+    if (comm.rank() == 0 && line.trouble.empty() && !line.complete) out.text(cat(what, ": a file or a copy is missing"));
+    for (std::size_t f = 0; f < line.sources.size(); ++f)
+      for (const auto& source : line.sources[f]) check(line, f, source);
+  }
+  const auto counts = comm.all_gather(std::as_bytes(std::span(&mine.segments, 1)));
+  if (!counts) return counts.failure();
+  const auto sentences = comm.all_gather(out.message());
+  if (!sentences) return sentences.failure();
+  Damage all;
+  all.lines = inventory.candidates.size();
+  for (const auto& count : *counts) all.segments += WireReader(count).number<std::uint64_t>();
+  for (const auto& message : *sentences)
+    for (WireReader in(message); !in.at_end() && in.complete();) all.sentences.push_back(in.text());
+  return all;
+}
+
+}  // namespace backstay::engine

@@ -1,0 +1,54 @@
+// Finds the newest whole line, checks it, and puts it back; checks all lines.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "catalog/candidates.h"
+#include "engine/level.h"
+#include "region/region_set.h"
+
+namespace backstay::engine {
+
+/// What every rank knows of the lines at all levels.
+struct Inventory {
+  std::vector<catalog::StoreContents> contents;
+  std::vector<catalog::Candidate> candidates;  ///< newest first
+};
+
+/// Collective: every store is looked at by its leader, and all ranks get the same answer.
+Result<Inventory> take_inventory(const std::vector<Level>& levels, comm::Comm& comm);
+
+struct PutBack {
+  std::uint64_t line = 0;
+  int level = 0;
+  bool complete = true;  ///< all copies were in place; otherwise the next checkpoint should not wait
+  format::Manifest manifest;
+  std::vector<std::pair<int, std::uint64_t>> rejected;  ///< (level, line): newer, and found damaged
+};
+
+struct ReadOptions {
+  bool lenient = false;  ///< regions that only the program, or only the line has, are left alone instead of refused
+};
+
+/// What the caller hears on the way, the same on every rank: "line 42 at partner: ...; trying ...".
+using Say = std::function<void(const std::string&)>;
+
+/// Collective. Puts back the newest line that can be had: a file that is missing, truncated or altered is read from
+/// its copy; where no copy is good, the next candidate is tried. Returns line 0 if there is no line at all.
+/// Failures: Code::mismatch, Code::version (nothing else is tried; types, placements and
+/// global shapes are compared before any memory is written); Code::corrupt if there are lines
+/// and none can be put back (memory may be partly overwritten).
+Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Level>& levels, const Topology& topology,
+                                const region::RegionSet& regions, const ReadOptions& options, comm::Comm& comm, const Say& say);
+
+struct Damage {
+  std::uint64_t lines = 0;
+  std::uint64_t segments = 0;
+  std::vector<std::string> sentences;
+};
+/// Collective: reads every byte of every file of every candidate, originals and copies, and checks it.
+Result<Damage> check_all(const Inventory& inventory, const std::vector<Level>& levels, comm::Comm& comm);
+
+}  // namespace backstay::engine

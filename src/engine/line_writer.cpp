@@ -1,0 +1,222 @@
+#include "engine/line_writer.h"
+
+#include <algorithm>
+
+#include "base/crc32c.h"
+#include "base/text.h"
+#include "catalog/catalog.h"
+#include "engine/agree.h"
+
+namespace backstay::engine {
+
+namespace {
+/// What a file's first rank tells the others of it.
+struct FileFacts {
+  std::uint64_t size = 0;
+  std::uint64_t table_crc = 0;
+};
+
+class LineWriter {
+ public:
+  LineWriter(Level& level, Checkpoint& checkpoint, const Job& job, const Topology& topology, comm::Comm& comm)
+      : level_(level), checkpoint_(checkpoint), job_(job), topology_(topology), comm_(comm), dir_(catalog::line_dir(level.name, checkpoint.line)) {}
+
+  Result<std::uint64_t> write() {
+    BACKSTAY_TRY(agree_on_regions());
+    BACKSTAY_TRY(agree(comm_, prepare()));
+    BACKSTAY_TRY(write_data());
+    BACKSTAY_TRY(gather_facts());
+    BACKSTAY_TRY(agree(comm_, stage()));
+    BACKSTAY_TRY(commit());
+    level_.whole.push_back(checkpoint_.line);
+    std::uint64_t bytes = 0;
+    for (const auto& file : facts_) bytes += file.size;
+    return bytes;
+  }
+
+ private:
+  [[nodiscard]] const FileGroup& group() const { return level_.groups[level_.my_group]; }
+  [[nodiscard]] bool first_of_group() const { return group().ranks.front() == comm_.rank(); }
+  [[nodiscard]] std::string path() const { return dir_ + "/" + group().name; }
+
+  /// One reduction finds that all ranks captured the same regions; only where they did not are texts exchanged.
+  Result<void> agree_on_regions() {
+    std::string all;
+    for (const auto& line : checkpoint_.signature) all += line + "\n";
+    const auto sum = static_cast<std::int64_t>(crc32c(as_bytes(all)));
+    const auto maxima = comm_.all_max({checkpoint_.captured ? 0 : 1, sum, -sum});
+    if (!maxima) return maxima.failure();
+    if ((*maxima)[0] == 0 && (*maxima)[1] == -(*maxima)[2]) return {};
+    BACKSTAY_TRY(agree(comm_, checkpoint_.captured));
+    const auto texts = comm_.all_gather(as_bytes(all));
+    if (!texts) return texts.failure();
+    return explain_difference(*texts);
+  }
+
+  static Result<void> explain_difference(const std::vector<Bytes>& texts) {
+    const auto first = split(as_text(texts[0]), '\n');
+    for (std::size_t rank = 1; rank < texts.size(); ++rank) {
+      const auto other = split(as_text(texts[rank]), '\n');
+      for (std::size_t i = 0; i < std::max(first.size(), other.size()); ++i) {
+        const std::string a = i < first.size() && !first[i].empty() ? first[i] : "no further region";
+        const std::string b = i < other.size() && !other[i].empty() ? other[i] : "no further region";
+        if (a != b)
+          return fail(Code::mismatch, "the ranks protect different regions: rank 0 has ", a, " where rank ", rank, " has ", b,
+                      "; every rank must protect the same regions in the same order");
+      }
+    }
+    return fail(Code::mismatch, "the ranks protect different regions");
+  }
+
+  Result<void> prepare() {
+    return level_.leader ? catalog::prepare(*level_.store, level_.name, checkpoint_.line) : Result<void>{};
+  }
+
+  /// The areas of this rank's file: what each rank of the group is about to write.
+  Result<std::vector<format::Area>> group_areas() {
+    std::vector<format::Area> areas{{comm_.rank(), checkpoint_.capture.segments}};
+    if (group().ranks.size() == 1) return areas;
+    const auto fragments = level_.group_comm->all_gather(
+        format::encode_table({job_.id, checkpoint_.line, group().name, checkpoint_.capture.segments}));
+    if (!fragments) return fragments.failure();
+    areas.clear();
+    for (std::size_t i = 0; i < fragments->size(); ++i) {
+      auto table = format::decode_table((*fragments)[i]);
+      if (!table) return table.failure();
+      areas.push_back({group().ranks[i], std::move(table->segments)});
+    }
+    return areas;
+  }
+
+  /// Writes this rank's area and, as the first of its file, the frame; makes the partner's copy. Only a failure of the
+  /// communicator is returned: others wait in written_, so that all ranks go on to the agreement.
+  Result<void> write_data() {
+    auto areas = group_areas();
+    if (!areas) return areas.failure();
+    auto frame = format::frame_file({job_.id, checkpoint_.line, level_.name, checkpoint_.time}, group().name, *areas);
+    if (!frame) {
+      written_ = frame.failure();
+      frame = format::Frame{};
+      frame->area_offsets.resize(areas->size());
+    }
+    const auto place = std::find(group().ranks.begin(), group().ranks.end(), comm_.rank()) - group().ranks.begin();
+    const std::uint64_t area_offset = frame->area_offsets[static_cast<std::size_t>(place)];
+    my_facts_ = {frame->size, frame->table_crc};
+    if (written_) written_ = write_file(*frame, area_offset);
+    return write_copies(*frame, area_offset);
+  }
+
+  Result<void> write_file(const format::Frame& frame, std::uint64_t area_offset) {
+    auto file = level_.store->open_to_write(path());
+    if (!file) return file.failure();
+    BACKSTAY_TRY((*file)->write_at(area_offset, checkpoint_.capture.bytes()));
+    if (first_of_group()) {
+      BACKSTAY_TRY((*file)->write_at(0, frame.front));
+      BACKSTAY_TRY((*file)->write_at(frame.tail_offset, frame.tail));
+      BACKSTAY_TRY((*file)->resize(frame.size));
+    }
+    return (*file)->sync();
+  }
+
+  Result<void> write_copies(const format::Frame& frame, std::uint64_t area_offset) {
+    if (!level_.partners) return {};
+    const redundancy::FileImage image{
+        {{0, frame.front}, {area_offset, checkpoint_.capture.bytes()}, {frame.tail_offset, frame.tail}}, frame.size};
+    auto copied = redundancy::exchange_copies(comm_, *level_.partners, image, *level_.store, dir_);
+    if (!copied && copied.failure().code == Code::comm) return copied;
+    if (written_ && !copied) written_ = copied;
+    return {};
+  }
+
+  /// All ranks learn size and table CRC of every file, or the sentence of the first failure.
+  Result<void> gather_facts() {
+    BACKSTAY_TRY(agree(comm_, written_));
+    const auto all = comm_.all_gather(std::as_bytes(std::span(&my_facts_, 1)));
+    if (!all) return all.failure();
+    for (const auto& group : level_.groups) {
+      FileFacts facts;
+      const Bytes& raw = (*all)[static_cast<std::size_t>(group.ranks.front())];
+      if (raw.size() != sizeof facts) return fail(Code::internal, "a rank sent no facts of its file");
+      std::copy(raw.begin(), raw.end(), reinterpret_cast<std::byte*>(&facts));
+      facts_.push_back(facts);
+    }
+    return {};
+  }
+
+  [[nodiscard]] format::Manifest manifest() const {
+    format::Manifest m{job_.id, checkpoint_.line, level_.name, comm_.size(), checkpoint_.call, checkpoint_.time, job_.program, {}};
+    const bool on_nodes = level_.config.kind == LevelKind::local || level_.config.kind == LevelKind::partner;
+    for (std::size_t g = 0; g < level_.groups.size(); ++g) {
+      format::DataFile file;
+      file.name = level_.groups[g].name;
+      file.ranks = level_.groups[g].ranks;
+      if (on_nodes) file.node = topology_.node(file.ranks.front());
+      if (level_.partners) file.copy_node = topology_.node(copy_holder(file.ranks.front()));
+      file.size = facts_[g].size;
+      file.table_crc = static_cast<std::uint32_t>(facts_[g].table_crc);
+      m.files.push_back(std::move(file));
+    }
+    return m;
+  }
+
+  [[nodiscard]] int copy_holder(int rank) const { return level_.partners->holder[static_cast<std::size_t>(rank)]; }
+
+  /// The names that this rank's store must hold for the line.
+  [[nodiscard]] std::vector<std::string> names_here() const {
+    const int me = comm_.rank(), node = topology_.node(me);
+    std::vector<std::string> names;
+    for (const auto& group : level_.groups) {
+      const int first = group.ranks.front();
+      const bool here = level_.config.kind == LevelKind::shared ||
+                        (level_.config.kind == LevelKind::memory ? first == me : topology_.node(first) == node);
+      if (here) names.push_back(group.name);
+      if (level_.partners && topology_.node(copy_holder(first)) == node) names.push_back(format::copy_name(group.name));
+    }
+    return names;
+  }
+
+  Result<void> stage() {
+    if (!level_.leader) return {};
+    return catalog::stage(*level_.store, level_.name, checkpoint_.line, format::encode_manifest(manifest()), names_here());
+  }
+
+  /// Where some leader could not rename, the others take their manifests back: the line then exists nowhere.
+  Result<void> commit() {
+    auto committed = level_.leader ? catalog::commit(*level_.store, level_.name, checkpoint_.line) : Result<void>{};
+    auto agreed = agree(comm_, committed);
+    if (!agreed && level_.leader && committed) (void)catalog::retire(*level_.store, level_.name, checkpoint_.line).ok();
+    return agreed;
+  }
+
+  Level& level_;
+  Checkpoint& checkpoint_;
+  const Job& job_;
+  const Topology& topology_;
+  comm::Comm& comm_;
+  std::string dir_;
+  Result<void> written_;
+  FileFacts my_facts_;
+  std::vector<FileFacts> facts_;  // one for each group
+};
+}  // namespace
+
+Result<std::uint64_t> write_line(Level& level, Checkpoint& checkpoint, const Job& job, const Topology& topology, comm::Comm& comm) {
+  return LineWriter(level, checkpoint, job, topology, comm).write();
+}
+
+Result<void> retire_surplus(Level& level, std::size_t keep) {
+  Result<void> outcome;
+  auto lines = catalog::surplus(level.whole, keep);
+  for (auto line : lines) std::erase(level.whole, line);
+  lines.insert(lines.end(), level.damaged.begin(), level.damaged.end());
+  level.damaged.clear();
+  for (auto line : lines) {
+    if (!level.leader) break;
+    if (auto retired = catalog::retire(*level.store, level.name, line); !retired) outcome = retired;
+  }
+  if (level.leader)
+    if (auto swept = catalog::sweep(*level.store, level.name, 1); !swept) outcome = swept;
+  return outcome;
+}
+
+}  // namespace backstay::engine

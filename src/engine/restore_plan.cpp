@@ -1,0 +1,177 @@
+#include "engine/restore_plan.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace backstay::engine {
+
+namespace {
+using region::Box;
+
+Failure mismatch(const std::string& name, const std::string& why) { return fail(Code::mismatch, "region '", name, "' ", why); }
+
+bool same_type(const Type& a, const Type& b) {
+  return a == b || (a.kind == Type::Kind::text && b.kind == Type::Kind::text);
+}
+
+const char* placement_word(Placement::Kind kind) {
+  static constexpr const char* words[] = {"private to a rank", "replicated", "a block", "a distributed list"};
+  return words[static_cast<int>(kind)];
+}
+
+Result<void> check_kind(const RegionSpec& spec, const format::Segment& s) {
+  // What callbacks wrote is bytes, whatever the program calls their type.
+  if (!spec.save && !same_type(spec.type, s.type))
+    return mismatch(spec.name, cat("was saved as ", region::describe_type(s.type), " and is protected as ",
+                                   region::describe_type(spec.type), ": protect it with the type it was saved with"));
+  if (spec.placement.kind != s.placement.kind)
+    return mismatch(spec.name, cat("was saved as ", placement_word(s.placement.kind), " and is protected as ",
+                                   placement_word(spec.placement.kind)));
+  if (spec.placement.global != s.placement.global)
+    return mismatch(spec.name, cat("was saved as part of a global array of shape ", region::describe_shape(s.placement.global),
+                                   " and is protected as part of one of shape ", region::describe_shape(spec.placement.global)));
+  return {};
+}
+
+std::int64_t volume(const Box& box) {
+  std::int64_t n = 1;
+  for (std::size_t d = 0; d < box.lower.size(); ++d) n *= std::max<std::int64_t>(0, box.upper[d] - box.lower[d]);
+  return n;
+}
+
+Box box_at(const Extents& shape, std::int64_t first) {
+  Box box{Extents(shape.size(), 0), shape};
+  box.lower[0] += first;
+  box.upper[0] += first;
+  return box;
+}
+
+RegionPlan take_whole(const SegmentRef& ref) {
+  RegionPlan plan;
+  plan.shape = ref.about->shape;
+  plan.target = {Extents(plan.shape.size(), 0), plan.shape};
+  plan.pieces.push_back({ref, plan.target, plan.target});
+  plan.whole = true;
+  return plan;
+}
+
+void add_overlaps(RegionPlan& plan, const std::vector<std::pair<SegmentRef, Box>>& sources) {
+  for (const auto& [ref, box] : sources) {
+    Box part = region::intersect(box, plan.target);
+    if (!region::is_empty(part)) plan.pieces.push_back({ref, box, std::move(part)});
+  }
+  plan.whole = plan.pieces.size() == 1 && plan.pieces[0].source == plan.target;
+}
+
+Result<RegionPlan> plan_block(const RegionSpec& spec, const std::vector<SegmentRef>& refs) {
+  RegionPlan plan;
+  plan.target = {spec.placement.lower, spec.placement.upper};
+  plan.shape = region::shape_of(plan.target);
+  std::vector<std::pair<SegmentRef, Box>> sources;
+  for (const auto& ref : refs) {
+    BACKSTAY_TRY(check_kind(spec, *ref.about));
+    sources.emplace_back(ref, Box{ref.about->placement.lower, ref.about->placement.upper});
+  }
+  add_overlaps(plan, sources);
+  std::int64_t covered = 0;
+  for (const auto& piece : plan.pieces) covered += volume(piece.part);
+  if (covered < volume(plan.target))
+    return mismatch(spec.name, "was saved in blocks that do not cover all of the block that this rank now holds");
+  return plan;
+}
+
+/// The total of the list in equal runs, the first ones longer by one where it does not divide.
+std::int64_t first_of(std::int64_t total, int rank, int size) {
+  return total / size * rank + std::min<std::int64_t>(rank, total % size);
+}
+
+Result<RegionPlan> plan_list(const RegionSpec& spec, const std::vector<SegmentRef>& refs, int rank, int size) {
+  std::vector<std::pair<SegmentRef, Box>> sources;
+  std::int64_t total = 0;
+  for (const auto& ref : refs) {
+    BACKSTAY_TRY(check_kind(spec, *ref.about));
+    sources.emplace_back(ref, box_at(ref.about->shape, total));
+    total += ref.about->shape[0];
+  }
+  RegionPlan plan;
+  plan.shape = refs[0].about->shape;
+  const std::int64_t first = first_of(total, rank, size);
+  plan.shape[0] = first_of(total, rank + 1, size) - first;
+  plan.target = box_at(plan.shape, first);
+  add_overlaps(plan, sources);
+  return plan;
+}
+
+/// Private data on other ranks: only an owner who knows how can spread it; that callback gets every piece whole.
+Result<RegionPlan> plan_private(const RegionSpec& spec, const std::vector<SegmentRef>& refs, int saved_ranks, int size) {
+  if (!spec.redistribute)
+    return mismatch(spec.name, cat("is private to a rank and was saved by ", saved_ranks, " ranks, and this job has ", size,
+                                   ": run on ", saved_ranks, " ranks, or give it a placement (block, distributed_list, replicated)",
+                                   " or a redistribute callback"));
+  RegionPlan plan;
+  for (const auto& ref : refs) {
+    const Box box{Extents(ref.about->shape.size(), 0), ref.about->shape};
+    plan.pieces.push_back({ref, box, box});
+  }
+  return plan;
+}
+}  // namespace
+
+SavedRegions::SavedRegions(const std::vector<format::Table>& tables) {
+  for (std::size_t f = 0; f < tables.size(); ++f)
+    for (std::size_t s = 0; s < tables[f].segments.size(); ++s)
+      regions_[tables[f].segments[s].region].push_back({f, s, &tables[f].segments[s]});
+  for (auto& [name, refs] : regions_)
+    std::stable_sort(refs.begin(), refs.end(), [](const auto& a, const auto& b) { return a.about->rank < b.about->rank; });
+}
+
+std::vector<std::string> SavedRegions::names() const {
+  std::vector<std::string> out;
+  for (const auto& [name, refs] : regions_) out.push_back(name);
+  return out;
+}
+
+const std::vector<SegmentRef>& SavedRegions::of(const std::string& region) const {
+  static const std::vector<SegmentRef> none;
+  const auto it = regions_.find(region);
+  return it == regions_.end() ? none : it->second;
+}
+
+Result<RegionPlan> plan_region(const RegionSpec& spec, const SavedRegions& saved, int saved_ranks, int rank, int size) {
+  const auto& refs = saved.of(spec.name);
+  if (refs.size() != static_cast<std::size_t>(saved_ranks))
+    return mismatch(spec.name, cat("was saved by ", refs.size(), " of ", saved_ranks, " ranks"));
+  BACKSTAY_TRY(check_kind(spec, *refs[0].about));
+  if (spec.placement.kind == Placement::Kind::block) return plan_block(spec, refs);
+  if (saved_ranks == size) {
+    const auto& mine = refs[static_cast<std::size_t>(rank)];
+    BACKSTAY_TRY(check_kind(spec, *mine.about));
+    return take_whole(mine);
+  }
+  if (spec.placement.kind == Placement::Kind::distributed_list) return plan_list(spec, refs, rank, size);
+  if (spec.placement.kind == Placement::Kind::rank_private) return plan_private(spec, refs, saved_ranks, size);
+  for (const auto& ref : refs)
+    if (ref.about->crc != refs[0].about->crc || ref.about->shape != refs[0].about->shape)
+      return mismatch(spec.name, cat("is replicated (as every scalar without a placement), but rank ", ref.about->rank,
+                                     " saved another value than rank 0, so that it cannot come back on ", size, " ranks instead of ",
+                                     saved_ranks));
+  return take_whole(refs[static_cast<std::size_t>(rank % saved_ranks)]);
+}
+
+Result<void> check_names(const region::RegionSet& regions, const SavedRegions& saved) {
+  const auto names = saved.names();
+  std::vector<std::string> protected_names;
+  for (const auto& spec : regions.specs()) protected_names.push_back(spec.name);
+  for (const auto& name : protected_names)
+    if (saved.of(name).empty())
+      return fail(Code::mismatch, "region '", name, "' is protected but is not in the line (the nearest there is '", nearest(name, names),
+                  "'): rename it, or set the option regions=lenient to keep the program's own value");
+  for (const auto& name : names)
+    if (regions.find(name) == nullptr)
+      return fail(Code::mismatch, "region '", name, "' is in the line but is not protected (the nearest protected one is '",
+                  nearest(name, protected_names), "'): protect it, or set the option regions=lenient to leave it out");
+  return {};
+}
+
+}  // namespace backstay::engine

@@ -1,0 +1,55 @@
+// Which saved segments make up a region on this rank. Pure.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "format/manifest.h"
+#include "region/pack.h"
+#include "region/region_set.h"
+
+namespace backstay::engine {
+
+/// A saved segment: file and place in that file's table.
+struct SegmentRef {
+  std::size_t file = 0;
+  std::size_t segment = 0;
+  const format::Segment* about = nullptr;
+};
+
+/// All segments of a line, by region.
+class SavedRegions {
+ public:
+  /// `tables[i]` is the table of file i; they must stay where they are.
+  explicit SavedRegions(const std::vector<format::Table>& tables);
+  [[nodiscard]] std::vector<std::string> names() const;
+  /// In order of rank; empty if the line has no such region.
+  [[nodiscard]] const std::vector<SegmentRef>& of(const std::string& region) const;
+
+ private:
+  std::map<std::string, std::vector<SegmentRef>> regions_;
+};
+
+struct Piece {
+  SegmentRef from;
+  region::Box source;  ///< where the segment lies in the global array or list
+  region::Box part;    ///< what of it this rank takes
+};
+
+/// How to fill one region on this rank.
+struct RegionPlan {
+  Extents shape;         ///< of the memory
+  region::Box target;    ///< where that memory lies in the global array or list
+  std::vector<Piece> pieces;
+  bool whole = false;    ///< one piece that is exactly the memory
+};
+
+/// Code::mismatch, with a sentence: missing, another type, placement or global shape, other number of ranks for
+/// what is private to a rank.
+Result<RegionPlan> plan_region(const RegionSpec& spec, const SavedRegions& saved, int saved_ranks, int rank, int size);
+
+/// Regions that only one side has; a sentence if there are any.
+Result<void> check_names(const region::RegionSet& regions, const SavedRegions& saved);
+
+}  // namespace backstay::engine

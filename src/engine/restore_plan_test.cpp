@@ -1,0 +1,121 @@
+#include "engine/restore_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "backstay/session.hpp"
+
+namespace backstay::engine {
+namespace {
+
+format::Segment saved(int rank, Extents shape, Placement placement, std::uint32_t crc = 0) {
+  std::uint64_t n = 8;
+  for (auto s : shape) n *= static_cast<std::uint64_t>(s);
+  return {rank, "u", "/u", {Type::Kind::floating, 8, {}}, std::move(shape), "", std::move(placement), 0, n, crc};
+}
+
+RegionSpec spec(Placement placement) {
+  RegionSpec s;
+  s.name = "u";
+  s.type = {Type::Kind::floating, 8, {}};
+  s.placement = std::move(placement);
+  return s;
+}
+
+std::vector<format::Table> tables(std::vector<format::Segment> segments) {
+  std::vector<format::Table> out;
+  for (auto& s : segments) out.push_back({"j", 1, "f", {std::move(s)}});
+  return out;
+}
+
+TEST(restore_plan, the_same_block_is_one_whole_piece) {
+  const auto t = tables({saved(0, {2, 4}, block({4, 4}, {0, 0}, {2, 4})), saved(1, {2, 4}, block({4, 4}, {2, 0}, {4, 4}))});
+  const auto plan = plan_region(spec(block({4, 4}, {2, 0}, {4, 4})), SavedRegions(t), 2, 1, 2);
+  ASSERT_TRUE(plan.ok()) << plan.failure().what;
+  EXPECT_TRUE(plan->whole);
+  EXPECT_EQ(plan->pieces[0].from.file, 1U);
+}
+
+TEST(restore_plan, another_decomposition_takes_parts) {
+  const auto t = tables({saved(0, {2, 4}, block({4, 4}, {0, 0}, {2, 4})), saved(1, {2, 4}, block({4, 4}, {2, 0}, {4, 4}))});
+  const auto plan = plan_region(spec(block({4, 4}, {0, 1}, {4, 3})), SavedRegions(t), 2, 0, 3);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_FALSE(plan->whole);
+  ASSERT_EQ(plan->pieces.size(), 2U);
+  EXPECT_EQ(plan->pieces[1].part, (region::Box{{2, 1}, {4, 3}}));
+}
+
+TEST(restore_plan, an_uncovered_block_is_refused) {
+  const auto t = tables({saved(0, {2, 4}, block({4, 4}, {0, 0}, {2, 4}))});
+  EXPECT_EQ(plan_region(spec(block({4, 4}, {0, 0}, {3, 4})), SavedRegions(t), 1, 0, 1).failure().code, Code::mismatch);
+}
+
+TEST(restore_plan, an_empty_block_needs_nothing) {
+  const auto t = tables({saved(0, {4, 4}, block({4, 4}, {0, 0}, {4, 4}))});
+  const auto plan = plan_region(spec(block({4, 4}, {4, 0}, {4, 4})), SavedRegions(t), 1, 1, 2);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_TRUE(plan->pieces.empty());
+}
+
+TEST(restore_plan, a_list_is_split_evenly_and_wholly) {
+  const auto t = tables({saved(0, {5, 3}, distributed_list()), saved(1, {0, 3}, distributed_list()), saved(2, {6, 3}, distributed_list())});
+  for (int size : {1, 2, 4, 5, 20}) {
+    std::int64_t next = 0;
+    for (int rank = 0; rank < size; ++rank) {
+      const auto plan = plan_region(spec(distributed_list()), SavedRegions(t), 3, rank, size);
+      ASSERT_TRUE(plan.ok());
+      EXPECT_EQ(plan->target.lower[0], next);
+      next = plan->target.upper[0];
+      std::int64_t rows = 0;
+      for (const auto& piece : plan->pieces) rows += piece.part.upper[0] - piece.part.lower[0];
+      EXPECT_EQ(rows, plan->shape[0]);
+    }
+    EXPECT_EQ(next, 11);
+  }
+}
+
+TEST(restore_plan, the_same_ranks_get_their_own_pieces_of_a_list) {
+  const auto t = tables({saved(0, {5}, distributed_list()), saved(1, {1}, distributed_list())});
+  EXPECT_EQ(plan_region(spec(distributed_list()), SavedRegions(t), 2, 1, 2)->shape, (Extents{1}));
+}
+
+TEST(restore_plan, private_data_come_back_on_the_same_ranks_only) {
+  const auto t = tables({saved(0, {5}, rank_private()), saved(1, {1}, rank_private())});
+  EXPECT_TRUE(plan_region(spec(rank_private()), SavedRegions(t), 2, 1, 2).ok());
+  const auto refused = plan_region(spec(rank_private()), SavedRegions(t), 2, 0, 3);
+  EXPECT_EQ(refused.failure().code, Code::mismatch);
+  EXPECT_NE(refused.failure().what.find("run on 2 ranks"), std::string::npos);
+}
+
+TEST(restore_plan, replicated_values_must_be_equal_to_come_back_on_other_ranks) {
+  const auto same = tables({saved(0, {}, replicated(), 7), saved(1, {}, replicated(), 7)});
+  const auto other = tables({saved(0, {}, replicated(), 7), saved(1, {}, replicated(), 8)});
+  EXPECT_TRUE(plan_region(spec(replicated()), SavedRegions(same), 2, 2, 3).ok());
+  EXPECT_FALSE(plan_region(spec(replicated()), SavedRegions(other), 2, 2, 3).ok());
+  EXPECT_TRUE(plan_region(spec(replicated()), SavedRegions(other), 2, 1, 2).ok());
+}
+
+TEST(restore_plan, another_type_placement_or_shape_is_explained) {
+  const auto t = tables({saved(0, {4}, block({4}, {0}, {4}))});
+  auto type = spec(block({4}, {0}, {4}));
+  type.type = {Type::Kind::floating, 4, {}};
+  EXPECT_NE(plan_region(type, SavedRegions(t), 1, 0, 1).failure().what.find("float64"), std::string::npos);
+  EXPECT_NE(plan_region(spec(replicated()), SavedRegions(t), 1, 0, 1).failure().what.find("a block"), std::string::npos);
+  EXPECT_NE(plan_region(spec(block({5}, {0}, {5})), SavedRegions(t), 1, 0, 1).failure().what.find("[4]"), std::string::npos);
+}
+
+TEST(restore_plan, regions_of_one_side_only_are_named_with_the_nearest) {
+  const auto t = tables({saved(0, {}, replicated())});
+  region::RegionSet set;
+  double x = 0;
+  auto s = spec(replicated());
+  s.name = "v";
+  s.view = [&x] { return detail::dense_view(&x, {}, 8); };
+  s.reshape = [&x](const Extents&) { return detail::dense_view(&x, {}, 8); };
+  ASSERT_TRUE(set.add(s).ok());
+  const auto refused = check_names(set, SavedRegions(t));
+  EXPECT_EQ(refused.failure().code, Code::mismatch);
+  EXPECT_NE(refused.failure().what.find("'v'"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace backstay::engine

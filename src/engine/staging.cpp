@@ -1,0 +1,120 @@
+#include "engine/staging.h"
+
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "base/crc32c.h"
+#include "base/text.h"
+#include "region/pack.h"
+
+namespace backstay::engine {
+
+namespace {
+constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
+
+/// Gives every page memory now; a later first touch would cost ten times the copy.
+void touch(std::byte* data, std::uint64_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  if (madvise(data, bytes, MADV_POPULATE_WRITE) == 0) return;
+#endif
+  for (std::uint64_t at = 0; at < bytes; at += format::page) data[at] = std::byte{0};
+}
+
+/// A region at the moment of capture: a view of memory, or bytes that a callback made.
+struct Source {
+  View view;
+  std::string saved;
+};
+
+Result<Source> source_of(const RegionSpec& spec) {
+  Source source;
+  try {
+    if (spec.save)
+      source.saved = spec.save();
+    else
+      source.view = spec.view();
+  } catch (const std::exception& e) {
+    return fail(Code::user, "region '", spec.name, "': its save callback failed: ", e.what());
+  } catch (...) {
+    return fail(Code::user, "region '", spec.name, "': its save callback failed");
+  }
+  if (!spec.save) BACKSTAY_TRY(region::check_view(spec, source.view));
+  return source;
+}
+
+format::Segment segment_of(const RegionSpec& spec, const Source& source, int rank) {
+  format::Segment s;
+  s.rank = rank;
+  s.region = spec.name;
+  s.type = spec.type;
+  s.units = spec.units;
+  s.placement = spec.placement;
+  if (!spec.save) {
+    s.shape = source.view.shape;
+    s.bytes = region::packed_size(source.view, spec.type.size);
+    return s;
+  }
+  s.bytes = source.saved.size();
+  if (spec.type.kind == Type::Kind::text && s.bytes > 0)
+    s.type.size = source.saved.size();  // one text of that length
+  else
+    s.shape = {static_cast<std::int64_t>(s.bytes)};
+  return s;
+}
+}  // namespace
+
+StagingBuffer::~StagingBuffer() {
+  if (data_ != nullptr) munmap(data_, capacity_);
+}
+
+Result<void> StagingBuffer::reserve(std::uint64_t bytes) {
+  if (bytes <= capacity_) return {};
+  const std::uint64_t wanted = round_up(bytes, bytes >= huge_page ? huge_page : format::page);
+  if (data_ != nullptr) munmap(data_, capacity_);
+  data_ = nullptr;
+  capacity_ = 0;
+  void* fresh = mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (fresh == MAP_FAILED)
+    return fail(Code::limit, "no memory for a staging copy of ", human_bytes(static_cast<double>(wanted)), ": ", std::strerror(errno));
+  madvise(fresh, wanted, MADV_HUGEPAGE);  // advice only
+  data_ = static_cast<std::byte*>(fresh);
+  capacity_ = wanted;
+  touch(data_, capacity_);
+  return {};
+}
+
+Result<void> capture_regions(const region::RegionSet& regions, const CaptureOptions& options, Capture& target) {
+  target.segments.clear();
+  std::vector<Source> sources;
+  std::vector<std::uint64_t> sizes;
+  for (const auto& spec : regions.specs()) {
+    auto source = source_of(spec);
+    if (!source) return source.failure();
+    target.segments.push_back(segment_of(spec, *source, options.rank));
+    sizes.push_back(target.segments.back().bytes);
+    sources.push_back(std::move(*source));
+  }
+  const auto layout = format::layout_area(sizes);
+  if (options.limit > 0 && layout.size > options.limit)
+    return fail(Code::limit, "the regions take ", human_bytes(static_cast<double>(layout.size)), " and staging_limit is ",
+                human_bytes(static_cast<double>(options.limit)), ": raise it or protect less");
+  BACKSTAY_TRY(target.buffer.reserve(layout.size));
+  std::byte* base = target.buffer.data();
+  std::uint64_t end = 0;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    auto& segment = target.segments[i];
+    segment.offset = layout.offsets[i];
+    std::memset(base + end, 0, segment.offset - end);
+    std::byte* place = base + segment.offset;
+    segment.crc = regions.specs()[i].save
+                      ? copy_crc32c(place, as_bytes(sources[i].saved))
+                      : region::capture(sources[i].view, regions.specs()[i].type.size, place, options.threads);
+    end = segment.offset + segment.bytes;
+  }
+  if (layout.size > end) std::memset(base + end, 0, layout.size - end);
+  target.size = layout.size;
+  return {};
+}
+
+}  // namespace backstay::engine

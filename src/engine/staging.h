@@ -1,0 +1,51 @@
+// Staging memory, and the capture of all regions into it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "format/data_file.h"
+#include "region/region_set.h"
+
+namespace backstay::engine {
+
+/// Page-aligned memory that is touched when it is made, so that a capture never waits for fresh pages.
+class StagingBuffer {
+ public:
+  StagingBuffer() = default;
+  ~StagingBuffer();
+  StagingBuffer(const StagingBuffer&) = delete;
+  StagingBuffer& operator=(const StagingBuffer&) = delete;
+
+  /// At least `bytes` of memory; what was in it may be gone. Code::limit when the system has no more.
+  Result<void> reserve(std::uint64_t bytes);
+  [[nodiscard]] std::byte* data() { return data_; }
+  [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::uint64_t capacity_ = 0;
+};
+
+/// One checkpoint of one rank in staging memory: its area as it will lie in the file.
+struct Capture {
+  StagingBuffer buffer;
+  std::uint64_t size = 0;                  ///< of the area
+  std::vector<format::Segment> segments;   ///< offsets from the start of the area
+  [[nodiscard]] ByteView bytes() { return {buffer.data(), static_cast<std::size_t>(size)}; }
+};
+
+struct CaptureOptions {
+  int rank = 0;
+  int threads = 1;
+  std::uint64_t limit = 0;  ///< most bytes of staging memory in one capture; 0: none
+};
+
+/// Copies all regions into `target`, padding zeroed, CRCs computed on the way.
+/// Code::invalid_argument: a region that cannot be saved now; Code::limit; Code::user: a save callback threw.
+Result<void> capture_regions(const region::RegionSet& regions, const CaptureOptions& options, Capture& target);
+
+}  // namespace backstay::engine

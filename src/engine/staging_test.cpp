@@ -1,0 +1,98 @@
+#include "engine/staging.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "backstay/session.hpp"
+#include "base/crc32c.h"
+
+namespace backstay::engine {
+namespace {
+
+RegionSpec vector_spec(std::string name, std::vector<double>& x) {
+  RegionSpec s;
+  s.name = std::move(name);
+  s.type = type_of<double>();
+  s.view = [&x] { return detail::dense_view(x.data(), {static_cast<std::int64_t>(x.size())}, 8); };
+  s.reshape = [&x](const Extents& shape) {
+    x.resize(static_cast<std::size_t>(shape[0]));
+    return detail::dense_view(x.data(), shape, 8);
+  };
+  return s;
+}
+
+RegionSpec bytes_spec(std::string name, std::function<std::string()> save) {
+  RegionSpec s;
+  s.name = std::move(name);
+  s.type = {Type::Kind::text, 1, {}};
+  s.save = std::move(save);
+  s.load = [](std::span<const std::byte>) {};
+  return s;
+}
+
+TEST(staging, captures_every_region_with_its_checksum_and_zero_padding) {
+  std::vector<double> big(10000), small(3);
+  std::iota(big.begin(), big.end(), 0.0);
+  region::RegionSet regions;
+  ASSERT_TRUE(regions.add(vector_spec("small", small)).ok());
+  ASSERT_TRUE(regions.add(vector_spec("big", big)).ok());
+  ASSERT_TRUE(regions.add(bytes_spec("text", [] { return std::string("hello"); })).ok());
+  ASSERT_TRUE(regions.add(bytes_spec("nothing", [] { return std::string(); })).ok());
+  Capture capture;
+  ASSERT_TRUE(capture.buffer.reserve(1 << 20).ok());
+  std::memset(capture.buffer.data(), 0xff, 1 << 20);
+  ASSERT_TRUE(capture_regions(regions, {3, 1, 0}, capture).ok());
+  std::vector<bool> used(capture.size);
+  for (const auto& s : capture.segments) {
+    EXPECT_EQ(s.rank, 3);
+    EXPECT_EQ(s.crc, crc32c(capture.bytes().subspan(s.offset, s.bytes)));
+    for (std::uint64_t i = 0; i < s.bytes; ++i) used[s.offset + i] = true;
+  }
+  for (std::size_t i = 0; i < capture.size; ++i)
+    if (!used[i]) ASSERT_EQ(capture.bytes()[i], std::byte{0}) << i;
+  EXPECT_EQ(capture.segments[2].type.size, 5U);
+  EXPECT_TRUE(capture.segments[2].shape.empty());
+  EXPECT_EQ(capture.segments[3].shape, (Extents{0}));
+}
+
+TEST(staging, memory_is_kept_from_one_capture_to_the_next) {
+  std::vector<double> x(100000);
+  region::RegionSet regions;
+  ASSERT_TRUE(regions.add(vector_spec("x", x)).ok());
+  Capture capture;
+  ASSERT_TRUE(capture_regions(regions, {}, capture).ok());
+  const auto* first = capture.buffer.data();
+  x.resize(50000);
+  ASSERT_TRUE(capture_regions(regions, {}, capture).ok());
+  EXPECT_EQ(capture.buffer.data(), first);
+}
+
+TEST(staging, a_limit_is_kept_with_a_sentence) {
+  std::vector<double> x(100000);
+  region::RegionSet regions;
+  ASSERT_TRUE(regions.add(vector_spec("x", x)).ok());
+  Capture capture;
+  const auto refused = capture_regions(regions, {0, 1, 1000}, capture);
+  EXPECT_EQ(refused.failure().code, Code::limit);
+  EXPECT_EQ(capture.buffer.capacity(), 0U);
+}
+
+TEST(staging, a_callback_that_throws_is_a_failure) {
+  region::RegionSet regions;
+  ASSERT_TRUE(regions.add(bytes_spec("bad", []() -> std::string { throw std::runtime_error("no state"); })).ok());
+  Capture capture;
+  const auto failed = capture_regions(regions, {}, capture);
+  EXPECT_EQ(failed.failure().code, Code::user);
+  EXPECT_NE(failed.failure().what.find("no state"), std::string::npos);
+}
+
+TEST(staging, no_regions_make_an_empty_area) {
+  Capture capture;
+  ASSERT_TRUE(capture_regions({}, {}, capture).ok());
+  EXPECT_EQ(capture.size, 0U);
+}
+
+}  // namespace
+}  // namespace backstay::engine

@@ -1,0 +1,67 @@
+// The manifest of a line and the table of a data file: values, and their text (docs/format.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backstay/types.hpp"
+#include "base/bytes.h"
+#include "base/result.h"
+
+namespace backstay::format {
+
+inline constexpr int format_version = 1;
+
+struct DataFile {
+  std::string name;
+  std::vector<int> ranks;
+  int node = -1;
+  int copy_node = -1;
+  std::uint64_t size = 0;
+  std::uint32_t table_crc = 0;
+  bool operator==(const DataFile&) const = default;
+};
+
+struct Manifest {
+  std::string job;
+  std::uint64_t line = 0;
+  std::string level;
+  int ranks = 0;
+  std::uint64_t call = 0;
+  double time = 0;
+  std::string program;
+  std::vector<DataFile> files;
+  bool operator==(const Manifest&) const = default;
+};
+
+Bytes encode_manifest(const Manifest& manifest);
+/// Code::corrupt, or Code::version for a manifest of another format version. Never trusts a number it has not checked.
+Result<Manifest> decode_manifest(ByteView bytes);
+
+struct Segment {
+  int rank = 0;
+  std::string region;
+  std::string dataset;
+  Type type;
+  Extents shape;
+  std::string units;
+  Placement placement;
+  std::uint64_t offset = 0;  ///< in a fragment: from the start of the area; in a table: from the start of the file
+  std::uint64_t bytes = 0;
+  std::uint32_t crc = 0;
+  bool operator==(const Segment&) const = default;
+};
+
+struct Table {
+  std::string job;
+  std::uint64_t line = 0;
+  std::string file;
+  std::vector<Segment> segments;
+  bool operator==(const Table&) const = default;
+};
+
+Bytes encode_table(const Table& table);
+Result<Table> decode_table(ByteView bytes);
+
+}  // namespace backstay::format

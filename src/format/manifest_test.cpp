@@ -1,0 +1,118 @@
+#include "format/manifest.h"
+
+#include <gtest/gtest.h>
+
+#include "base/crc32c.h"
+#include "base/text.h"
+
+namespace backstay::format {
+namespace {
+
+Manifest sample() {
+  Manifest m{"0123456789abcdef", 42, "partner", 3, 7, 1234.5, "tgv \"x\" ü", {}};
+  m.files.push_back({"rank-00000.h5", {0}, 0, 1, 12345, 0x9af1});
+  m.files.push_back({"rank-00001.h5", {1, 2}, 1, 0, 0, 0xffffffff});
+  return m;
+}
+
+Bytes with_body(const std::string& body, const std::string& version = "1") {
+  const std::string all = cat("backstay manifest ", version, ' ', body.size(), ' ', hex8(crc32c(as_bytes(body))), '\n', body);
+  return {as_bytes(all).begin(), as_bytes(all).end()};
+}
+
+TEST(manifest, comes_back_as_it_was) {
+  const auto back = decode_manifest(encode_manifest(sample()));
+  ASSERT_TRUE(back.ok()) << back.failure().what;
+  EXPECT_EQ(*back, sample());
+}
+
+TEST(manifest, every_flipped_byte_is_found) {
+  const Bytes good = encode_manifest(sample());
+  for (std::size_t i = 0; i < good.size(); ++i)
+    for (int bit : {0, 3, 7}) {
+      Bytes bad = good;
+      bad[i] ^= static_cast<std::byte>(1 << bit);
+      EXPECT_FALSE(decode_manifest(bad).ok()) << i;
+    }
+}
+
+TEST(manifest, every_truncation_is_found) {
+  const Bytes good = encode_manifest(sample());
+  for (std::size_t size = 0; size < good.size(); ++size) EXPECT_FALSE(decode_manifest(ByteView(good).first(size)).ok()) << size;
+}
+
+TEST(manifest, other_versions_are_named) {
+  for (const char* version : {"0", "2", "99"}) {
+    const auto r = decode_manifest(with_body("{}\n", version));
+    ASSERT_FALSE(r.ok());
+    EXPECT_EQ(r.failure().code, Code::version);
+    EXPECT_NE(r.failure().what.find(version), std::string::npos);
+  }
+}
+
+TEST(manifest, names_cannot_leave_the_directory) {
+  for (const char* name : {"../x", "/etc/passwd", "a/b", ".", "..", ".hidden", ""}) {
+    Manifest m = sample();
+    m.files[0].name = name;
+    EXPECT_FALSE(decode_manifest(encode_manifest(m)).ok()) << name;
+  }
+}
+
+TEST(manifest, every_rank_is_in_one_file) {
+  Manifest twice = sample(), missing = sample(), beyond = sample();
+  twice.files[1].ranks = {0, 1, 2};
+  missing.files[1].ranks = {1};
+  beyond.files[1].ranks = {1, 3};
+  for (const auto& m : {twice, missing, beyond}) EXPECT_EQ(decode_manifest(encode_manifest(m)).failure().code, Code::corrupt);
+}
+
+TEST(manifest, json_of_another_kind_is_refused) {
+  for (const char* body : {"", "[]", "null", "{}", "{\"job\":1}", "{\"job\":\"x\",\"line\":-1}", "\xff\xfe"})
+    EXPECT_EQ(decode_manifest(with_body(body)).failure().code, Code::corrupt) << body;
+}
+
+Table table_sample() {
+  Table t{"0123456789abcdef", 42, "rank-00003.h5", {}};
+  Type particle{Type::Kind::compound, 32, {}};
+  particle.members.push_back({"x", 0, {3}, {Type::Kind::floating, 8, {}}});
+  particle.members.push_back({"id", 24, {}, {Type::Kind::integer, 4, {}}});
+  t.segments.push_back({3, "flow/u v", "/flow/u v", {Type::Kind::floating, 8, {}}, {2, 3}, "m s-1", block({4, 3}, {2, 0}, {4, 3}), 8192, 48, 1});
+  t.segments.push_back({3, "p", "/p", particle, {0}, "", distributed_list(), 8256, 0, 0});
+  t.segments.push_back({3, "t", "/t", {Type::Kind::text, 5, {}}, {}, "", rank_private(), 8320, 5, 2});
+  return t;
+}
+
+TEST(table, comes_back_as_it_was) {
+  const auto back = decode_table(encode_table(table_sample()));
+  ASSERT_TRUE(back.ok()) << back.failure().what;
+  EXPECT_EQ(*back, table_sample());
+}
+
+TEST(table, every_type_comes_back) {
+  using K = Type::Kind;
+  for (const auto& [kind, size] : std::vector<std::pair<K, std::size_t>>{{K::integer, 1}, {K::integer, 8}, {K::unsigned_integer, 4},
+                                                                        {K::floating, 2}, {K::floating, 16}, {K::complex, 32},
+                                                                        {K::boolean, 1}, {K::text, 3}, {K::opaque, 77}}) {
+    Table t{"j", 1, "f", {}};
+    t.segments.push_back({0, "r", "/r", {kind, size, {}}, {}, "", replicated(), 0, size, 0});
+    EXPECT_EQ(*decode_table(encode_table(t)), t);
+  }
+}
+
+TEST(table, shapes_that_do_not_fit_are_refused) {
+  auto bytes = table_sample(), block_shape = table_sample(), outside = table_sample(), member = table_sample();
+  bytes.segments[0].bytes = 47;
+  block_shape.segments[0].placement.upper = {3, 3};
+  outside.segments[0].placement.global = {3, 3};
+  member.segments[1].type.members[0].offset = 16;
+  for (const auto& t : {bytes, block_shape, outside, member}) EXPECT_EQ(decode_table(encode_table(t)).failure().code, Code::corrupt);
+}
+
+TEST(table, impossible_sizes_do_not_overflow) {
+  auto t = table_sample();
+  t.segments[1].shape = {std::int64_t{1} << 40, std::int64_t{1} << 40, 1};
+  EXPECT_FALSE(decode_table(encode_table(t)).ok());
+}
+
+}  // namespace
+}  // namespace backstay::format

@@ -1,0 +1,77 @@
+#include "plan/decider.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace backstay::plan {
+
+namespace {
+constexpr std::uint64_t longest_stride = 1000000;
+// Proposal: [signal, in flight, failures, stride, one number a level].
+constexpr std::size_t fixed_numbers = 4;
+}  // namespace
+
+Decider::Decider(std::vector<Cadence> levels, double agreement_period)
+    : levels_(std::move(levels)),
+      agreement_period_(agreement_period),
+      due_by_time_(levels_.size(), false),
+      last_taken_(levels_.size(), -1) {}
+
+void Decider::begin_call(double now) {
+  ++call_;
+  if (last_call_time_ >= 0) {
+    const double seconds = now - last_call_time_;
+    // The shorter of the new and the smoothed: a step that waited for a checkpoint is no measure.
+    seconds_per_call_ = seconds_per_call_ == 0 ? seconds : std::min(seconds, 0.9 * seconds_per_call_ + 0.1 * seconds);
+  }
+  last_call_time_ = now;
+  for (auto& t : last_taken_)
+    if (t < 0) t = now;  // intervals count from the first call
+}
+
+void Decider::agreed(const std::vector<std::int64_t>& maxima) {
+  under_way_ = false;
+  stop_ = stop_ || maxima[0] != 0;
+  in_flight_ = maxima[1];
+  failures_ = maxima[2];
+  stride_ = static_cast<std::uint64_t>(std::max<std::int64_t>(1, maxima[3]));
+  for (std::size_t i = 0; i < levels_.size(); ++i) due_by_time_[i] = maxima[fixed_numbers + i] != 0;
+}
+
+std::vector<bool> Decider::due() const {
+  std::vector<bool> out(levels_.size());
+  for (std::size_t i = 0; i < levels_.size(); ++i)
+    out[i] = due_by_time_[i] || (levels_[i].every > 0 && call_ % levels_[i].every == 0);
+  return out;
+}
+
+bool Decider::some_level_due_by_count(std::uint64_t call) const {
+  return std::any_of(levels_.begin(), levels_.end(), [&](const Cadence& c) { return c.every > 0 && call % c.every == 0; });
+}
+
+bool Decider::wants_agreement() const {
+  return !under_way_ && (last_agreement_ == 0 || call_ >= last_agreement_ + stride_ || some_level_due_by_count(call_ + 1));
+}
+
+std::vector<std::int64_t> Decider::propose(bool signal, std::int64_t in_flight, std::int64_t failures, double now) {
+  under_way_ = true;
+  last_agreement_ = call_;
+  const double calls = seconds_per_call_ > 0 ? agreement_period_ / seconds_per_call_ : 1;
+  const auto stride = static_cast<std::int64_t>(std::min(std::max(1.0, std::floor(calls)), double{longest_stride}));
+  std::vector<std::int64_t> out{signal ? 1 : 0, in_flight, failures, stride};
+  for (std::size_t i = 0; i < levels_.size(); ++i)
+    out.push_back(levels_[i].interval > 0 && now - last_taken_[i] >= levels_[i].interval ? 1 : 0);
+  return out;
+}
+
+void Decider::taken(const std::vector<bool>& levels, double now) {
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    if (!levels[i]) continue;
+    last_taken_[i] = now;
+    due_by_time_[i] = false;
+  }
+}
+
+void Decider::passed_over() { std::fill(due_by_time_.begin(), due_by_time_.end(), false); }
+
+}  // namespace backstay::plan

@@ -1,0 +1,40 @@
+// The regions of a session, in the order in which they were protected.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backstay/types.hpp"
+#include "base/result.h"
+
+namespace backstay::region {
+
+/// "u" for sentences, with shape: "float64 [64, 64, 32]".
+std::string describe_type(const Type& type);
+std::string describe_shape(const Extents& shape);
+/// Number of elements; 1 for a scalar.
+std::uint64_t element_count(const Extents& shape);
+
+class RegionSet {
+ public:
+  /// Code::invalid_argument: a name in use, a name below another region's (a file cannot have both), no way to read or
+  /// write it, more than 7 dimensions, a placement that does not fit, a type that no file can describe.
+  Result<void> add(RegionSpec spec);
+  /// Code::not_found.
+  Result<void> remove(std::string_view name);
+
+  [[nodiscard]] const std::vector<RegionSpec>& specs() const { return specs_; }
+  [[nodiscard]] const RegionSpec* find(std::string_view name) const;
+
+  /// One line for each region with all that must be the same on every rank: name, type, placement, global shape.
+  [[nodiscard]] std::vector<std::string> signature() const;
+
+ private:
+  std::vector<RegionSpec> specs_;
+};
+
+/// Whether memory that looks like `view` can be saved for `spec`: shape, strides, block, list. A sentence if not.
+Result<void> check_view(const RegionSpec& spec, const View& view);
+
+}  // namespace backstay::region

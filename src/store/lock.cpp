@@ -1,0 +1,111 @@
+#include "store/lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <filesystem>
+
+#include "base/bytes.h"
+#include "store/system_failure.h"
+
+namespace backstay::store {
+namespace {
+
+constexpr std::size_t longest_holder = 512;
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+  return name.data();
+}
+
+std::string program_name() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "unknown" : path.filename().string();
+}
+
+std::string time_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &utc);
+  return text.data();
+}
+
+/// Who holds the lock, as the holder wrote it; only plain characters of it, as anyone may have written there.
+std::string read_holder(int file) {
+  std::string text(longest_holder, '\0');
+  const ssize_t got = retry_interrupted([&] { return ::pread(file, text.data(), text.size(), 0); });
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  text = text.substr(0, text.find('\n'));
+  std::erase_if(text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == '\x7f'; });
+  return text.empty() ? "a job that has not left its name yet" : text;
+}
+
+/// Best effort: on a full disk the lock holds all the same, and only the sentence for others is poorer.
+void write_holder(int file, const std::string& text) {
+  const bool written = ::ftruncate(file, 0) == 0 && ::pwrite(file, text.data(), text.size(), 0) >= 0;
+  static_cast<void>(written);
+}
+
+#ifdef F_OFD_SETLK
+/// A lock of the open file: unlike that of a process it conflicts within the process, and closing another descriptor of
+/// the same file does not lose it.
+int set_file_lock(int file, short kind) {
+  struct flock range{};
+  range.l_type = kind;
+  range.l_whence = SEEK_SET;
+  return ::fcntl(file, F_OFD_SETLK, &range) == 0 ? 0 : errno;
+}
+int try_lock(int file) {
+  const int error = set_file_lock(file, F_WRLCK);
+  const bool unsupported = error == EINVAL || error == ENOSYS || error == EOPNOTSUPP || error == ENOLCK;
+  if (!unsupported) return error;
+  return ::flock(file, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+}
+void unlock(int file) {
+  set_file_lock(file, F_UNLCK);
+  ::flock(file, LOCK_UN);
+}
+#else
+int try_lock(int file) { return ::flock(file, LOCK_EX | LOCK_NB) == 0 ? 0 : errno; }
+void unlock(int file) { ::flock(file, LOCK_UN); }
+#endif
+
+Failure refusal(int file, const std::string& directory, int error) {
+  if (error == EAGAIN || error == EACCES || error == EWOULDBLOCK)
+    return fail(Code::locked, directory, " is in use by another job: ", read_holder(file),
+                "; wait until it ends, stop it, or choose another directory for this job");
+  Failure failure = system_failure("lock a file in", directory, error);
+  failure.what += "; choose a directory on a file system with locks (Lustre has them when mounted with flock)";
+  return failure;
+}
+
+}  // namespace
+
+DirLock::DirLock(Descriptor file) : file_(std::move(file)), owner_(::getpid()) {}
+
+DirLock::~DirLock() {
+  // Let go at once, not only when the last forked child closes its copy.
+  if (!file_.open() || owner_ != ::getpid()) return;
+  write_holder(file_.get(), "");
+  unlock(file_.get());
+}
+
+Result<DirLock> DirLock::take(const std::string& directory, std::string program) {
+  const std::string path = cat(directory, "/lock");
+  Descriptor file(retry_interrupted([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); }));
+  if (!file.open()) return system_failure("open", path, errno);
+  if (const int error = try_lock(file.get()); error != 0) return refusal(file.get(), directory, error);
+  write_holder(file.get(), cat("program ", program.empty() ? program_name() : program, ", process ",
+                               static_cast<long>(::getpid()), " on host ", host_name(), ", since ", time_now(), "\n"));
+  return DirLock(std::move(file));
+}
+
+}  // namespace backstay::store

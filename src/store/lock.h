@@ -1,0 +1,35 @@
+// One running job for one directory.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "base/result.h"
+#include "store/descriptor.h"
+
+namespace backstay::store {
+
+/// Holds the file `lock` in a directory from take() to its destructor. The kernel keeps the lock, not the file: a job
+/// that dies loses it at once, and the file stays behind and means nothing. It conflicts with every other DirLock on
+/// the directory, in this process too. A program that this one starts does not inherit it; a child that is forked and
+/// runs on without exec shares it until it ends. Advisory: who does not ask is not stopped.
+class DirLock {
+ public:
+  /// Never waits. Code::locked if another holds it: the sentence names its program, process, host and time of taking,
+  /// and says what to do. Code::not_found and Code::permission for the directory; Code::io where the file system has no
+  /// locks. `program` is the name to leave for others; empty: that of the running executable.
+  static Result<DirLock> take(const std::string& directory, std::string program = {});
+
+  DirLock(DirLock&&) noexcept = default;
+  DirLock& operator=(DirLock&&) noexcept = default;
+  ~DirLock();
+
+ private:
+  explicit DirLock(Descriptor file);
+
+  Descriptor file_;
+  pid_t owner_;  ///< a forked child must not let go of its parent's lock
+};
+
+}  // namespace backstay::store

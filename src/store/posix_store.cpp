@@ -1,0 +1,163 @@
+#include "store/posix_store.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <string_view>
+
+#include "store/path.h"
+#include "store/posix_file.h"
+#include "store/system_failure.h"
+
+namespace backstay::store {
+namespace {
+
+constexpr mode_t file_mode = 0666;  // less the umask, as every program does
+constexpr mode_t dir_mode = 0777;
+
+bool is_directory(const std::string& path) {
+  struct stat about{};
+  return ::stat(path.c_str(), &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+Result<void> sync_directory(const std::string& path) {
+  const Descriptor dir(retry_interrupted([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  if (!dir.open()) return system_failure("open directory", path, errno);
+  if (retry_interrupted([&] { return ::fsync(dir.get()); }) == 0) return {};
+  // Some network file systems know no sync of a directory, because their servers keep names safe before they answer.
+  if (errno == EINVAL || errno == EOPNOTSUPP) return {};
+  return system_failure("sync directory", path, errno);
+}
+
+/// Makes the last part of `path`; fine if it is a directory already.
+Result<void> make_one(const std::string& path) {
+  if (::mkdir(path.c_str(), dir_mode) == 0) return {};
+  const int error = errno;
+  if (error == EEXIST && is_directory(path)) return {};
+  return system_failure("make directory", path, error == EEXIST ? ENOTDIR : error);
+}
+
+Result<void> make_with_parents(const std::string& path) {
+  if (is_directory(path)) return {};
+  const auto parent = std::filesystem::path(path).parent_path().string();
+  if (parent != path) BACKSTAY_TRY(make_with_parents(parent));
+  BACKSTAY_TRY(make_one(path));
+  return sync_directory(parent);  // the name of a new directory is a promise of its own
+}
+
+Result<std::string> absolute(const std::string& path) {
+  std::error_code error;
+  auto full = std::filesystem::absolute(path, error).lexically_normal().string();
+  if (error || path.empty()) return fail(Code::invalid_argument, "'", path, "' is not the name of a directory");
+  while (full.size() > 1 && full.back() == '/') full.pop_back();
+  return full;
+}
+
+Result<void> require_writable(const std::string& root) {
+  // AT_EACCESS: the question is what this process may do now, not who started it.
+  if (::faccessat(AT_FDCWD, root.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return {};
+  return system_failure("write in directory", root, errno);
+}
+
+Result<std::vector<Entry>> read_entries(DIR* dir, const std::string& full) {
+  std::vector<Entry> entries;
+  for (errno = 0; const dirent* found = ::readdir(dir); errno = 0) {
+    const std::string name = found->d_name;
+    if (name == "." || name == "..") continue;
+    struct stat about{};
+    if (::fstatat(::dirfd(dir), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) {
+      if (errno == ENOENT) continue;  // removed since by someone else
+      return system_failure("look at", cat(full, "/", name), errno);
+    }
+    const bool is_dir = S_ISDIR(about.st_mode);
+    entries.push_back({name, is_dir, is_dir ? 0 : static_cast<std::uint64_t>(about.st_size)});
+  }
+  if (errno != 0) return system_failure("list", full, errno);
+  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
+  return entries;
+}
+
+class PosixStore final : public Store {
+ public:
+  PosixStore(std::string root, PosixOptions options) : root_(std::move(root)), options_(options) {}
+
+  [[nodiscard]] std::string where() const override { return root_; }
+
+  Result<std::unique_ptr<File>> open_to_write(const std::string& path) override {
+    return open(path, O_RDWR | O_CREAT);  // no O_TRUNC: pages and blocks are used again
+  }
+
+  Result<std::unique_ptr<File>> open_to_read(const std::string& path) override { return open(path, O_RDONLY); }
+
+  Result<void> make_dir(const std::string& path) override {
+    BACKSTAY_TRY(check_path(path));
+    if (path.empty()) return is_directory(root_) ? Result<void>{} : system_failure("find directory", root_, ENOENT);
+    for (auto end = path.find('/'); end != std::string::npos; end = path.find('/', end + 1))
+      BACKSTAY_TRY(make_one(full(path.substr(0, end))));
+    return make_one(full(path));
+  }
+
+  Result<std::vector<Entry>> list(const std::string& path) override {
+    BACKSTAY_TRY(check_path(path));
+    const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(full(path).c_str()), &::closedir);
+    if (!dir) return system_failure("list", full(path), errno);
+    return read_entries(dir.get(), full(path));
+  }
+
+  Result<void> rename(const std::string& from, const std::string& to) override {
+    BACKSTAY_TRY(check_inside(from));
+    BACKSTAY_TRY(check_inside(to));
+    if (::rename(full(from).c_str(), full(to).c_str()) == 0) return {};
+    return system_failure(cat("rename ", full(from), " to"), full(to), errno);
+  }
+
+  Result<void> remove(const std::string& path) override {
+    BACKSTAY_TRY(check_inside(path));
+    if (std::remove(full(path).c_str()) == 0 || errno == ENOENT) return {};
+    return system_failure("remove", full(path), errno);
+  }
+
+  Result<void> sync_dir(const std::string& path) override {
+    BACKSTAY_TRY(check_path(path));
+    return sync_directory(full(path));
+  }
+
+ private:
+  [[nodiscard]] std::string full(const std::string& path) const { return path.empty() ? root_ : cat(root_, "/", path); }
+
+  [[nodiscard]] Result<void> check_inside(const std::string& path) const {
+    if (path.empty()) return fail(Code::invalid_argument, "the root ", root_, " can be neither renamed nor removed");
+    return check_path(path);
+  }
+
+  Result<std::unique_ptr<File>> open(const std::string& path, int flags) {
+    BACKSTAY_TRY(check_path(path));
+    Descriptor file(retry_interrupted([&] { return ::open(full(path).c_str(), flags | O_CLOEXEC, file_mode); }));
+    if (!file.open()) return system_failure("open", full(path), errno);
+    struct stat about{};
+    if (::fstat(file.get(), &about) == 0 && S_ISDIR(about.st_mode)) return system_failure("open", full(path), EISDIR);
+    return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(file), full(path), options_.direct));
+  }
+
+  std::string root_;
+  PosixOptions options_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> make_posix_store(std::string root, PosixOptions options) {
+  auto full = absolute(root);
+  if (!full) return full.failure();
+  struct stat about{};
+  if (::stat(full->c_str(), &about) == 0 && !S_ISDIR(about.st_mode))
+    return fail(Code::invalid_argument, *full, " is not a directory; choose another name");
+  BACKSTAY_TRY(make_with_parents(*full));
+  BACKSTAY_TRY(require_writable(*full));
+  return std::unique_ptr<Store>(std::make_unique<PosixStore>(std::move(*full), options));
+}
+
+}  // namespace backstay::store

