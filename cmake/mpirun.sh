@@ -22,12 +22,12 @@ case $("$mpiexec" --version 2>&1) in
 esac
 
 # The processes of the job carry this in their environment, wherever they were put in the process tree.
-BACKSTAY_MPIRUN_JOB=$$.$(date +%s%N)
-export BACKSTAY_MPIRUN_JOB
+MPIRUN_SH_JOB=$$.$(date +%s%N)
+export MPIRUN_SH_JOB
 
 kill_stragglers() {
   for environment in /proc/[0-9]*/environ; do
-    grep -qs "BACKSTAY_MPIRUN_JOB=$BACKSTAY_MPIRUN_JOB" "$environment" || continue
+    grep -qs "MPIRUN_SH_JOB=$MPIRUN_SH_JOB" "$environment" || continue
     pid=${environment#/proc/}
     pid=${pid%/environ}
     [ "$pid" = "$$" ] || kill -9 "$pid" 2>/dev/null

@@ -48,14 +48,14 @@ void simulate(int argc, char** argv, const tgv::Options& options) {
   tgv::Simulation sim(run.comm(), options);
   const tgv::Block& block = sim.solver().block();
   const auto with_halo = tgv::slowest_first(sim.solver().layout().size_with_halo());
+  const backstay::Extents halos(3, tgv::halo);
   const auto cube = tgv::slowest_first({block.n, block.n, block.n});
   const auto placed = backstay::block(cube, tgv::slowest_first(block.lower), tgv::slowest_first(block.upper));
 
   run.protect("step", sim.step);                                // backstay
   run.protect("history", sim.history, backstay::replicated());  // backstay
   for (const NamedField& f : named_fields(sim.solver())) {
-    run.protect(f.name, backstay::inside(f.data, with_halo, {tgv::halo, tgv::halo, tgv::halo}), placed,
-                "1");  // backstay
+    run.protect(f.name, backstay::inside(f.data, with_halo, halos), placed, "1");  // backstay
   }
   for (run.resume(); sim.step < sim.steps(); ++sim.step) {
     if (run.checkpoint() == backstay::Outcome::stop) break;  // backstay

@@ -1,1 +1,85 @@
+#include "api/options.h"
+
 #include <gtest/gtest.h>
+
+namespace backstay::api {
+namespace {
+
+using Map = std::map<std::string, std::string>;
+
+TEST(options, a_newcomer_sets_nothing) {
+  const auto s = read_options({}, {});
+  ASSERT_TRUE(s.ok()) << s.failure().what;
+  ASSERT_EQ(s->levels.size(), 1U);
+  EXPECT_EQ(s->levels[0].kind, engine::LevelKind::shared);
+  EXPECT_EQ(s->levels[0].cadence.interval, 60);
+  EXPECT_EQ(s->levels[0].keep, 2U);
+}
+
+TEST(options, simulated_nodes_get_a_partner_level) {
+  const auto s = read_options({}, {{"nodes", "4"}});
+  ASSERT_EQ(s->levels.size(), 2U);
+  EXPECT_EQ(s->levels[0].kind, engine::LevelKind::partner);
+}
+
+TEST(options, levels_are_sorted_cheapest_first_with_their_own_settings) {
+  const auto s = read_options({{"levels", "shared,memory"}, {"every", "10"}, {"shared.interval", "600"}, {"keep", "3"}, {"shared.keep", "5"}}, {});
+  ASSERT_TRUE(s.ok());
+  EXPECT_EQ(s->levels[0].kind, engine::LevelKind::memory);
+  EXPECT_EQ(s->levels[0].cadence.every, 10U);
+  EXPECT_EQ(s->levels[0].keep, 3U);
+  EXPECT_EQ(s->levels[1].cadence.every, 0U);
+  EXPECT_EQ(s->levels[1].cadence.interval, 600);
+  EXPECT_EQ(s->levels[1].keep, 5U);
+}
+
+TEST(options, the_constructor_wins_over_the_environment) {
+  EXPECT_EQ(read_options({{"dir", "a"}}, {{"dir", "b"}})->dir, "a");
+  EXPECT_EQ(read_options({}, {{"dir", "b"}})->dir, "b");
+  EXPECT_EQ(read_options({{"name", "ocean"}}, {})->dir, "backstay-checkpoints/ocean");
+}
+
+TEST(options, an_unknown_one_is_refused_with_the_nearest) {
+  const auto given = read_options({{"intervall", "3"}}, {});
+  EXPECT_EQ(given.failure().code, Code::unknown_option);
+  EXPECT_NE(given.failure().what.find("did you mean interval?"), std::string::npos) << given.failure().what;
+  const char* environment[] = {"HOME=/", "BACKSTAY_INTERVALL=3", nullptr};
+  EXPECT_NE(options_from_environment(environment).failure().what.find("BACKSTAY_INTERVAL?"), std::string::npos);
+}
+
+TEST(options, variables_are_read) {
+  const char* environment[] = {"BACKSTAY_SHARED_LAYOUT=one-file", "BACKSTAY_DIR=x=y", "BACKSTAY_EVERY=", nullptr};
+  const auto read = options_from_environment(environment);
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->at("shared.layout"), "one-file");
+  EXPECT_EQ(read->at("dir"), "x=y");
+  EXPECT_TRUE(read_options({}, *read).ok());  // an empty variable is one that is not set
+}
+
+TEST(options, bad_values_say_what_is_wanted) {
+  for (const auto& [name, value] : Map{{"every", "0"}, {"every", "-1"}, {"interval", "soon"}, {"keep", "0"}, {"levels", "shard"},
+                                       {"levels", ","}, {"shared.layout", "two-files"}, {"policy", "maybe"}, {"timeout", "0"},
+                                       {"staging_limit", "5 apples"}, {"nice", "20"}, {"kill", "x"}, {"kill", "3"}, {"signals", "yes"}}) {
+    const auto s = read_options({{name, value}}, {});
+    ASSERT_FALSE(s.ok()) << name << "=" << value;
+    EXPECT_EQ(s.failure().code, Code::invalid_argument);
+    EXPECT_NE(s.failure().what.find(name), std::string::npos) << s.failure().what;
+  }
+}
+
+TEST(options, sizes_have_units) {
+  EXPECT_EQ(read_options({{"staging_limit", "512MiB"}}, {})->staging_limit, std::uint64_t{512} << 20);
+  EXPECT_EQ(read_options({{"staging_limit", "7"}}, {})->staging_limit, 7U);
+}
+
+TEST(options, kills_are_ranks_or_nodes) {
+  const auto s = read_options({{"kill", "5@30,node1@7"}}, {});
+  ASSERT_EQ(s->kills.size(), 2U);
+  EXPECT_FALSE(s->kills[0].node);
+  EXPECT_EQ(s->kills[0].call, 30U);
+  EXPECT_TRUE(s->kills[1].node);
+  EXPECT_EQ(s->kills[1].number, 1);
+}
+
+}  // namespace
+}  // namespace backstay::api

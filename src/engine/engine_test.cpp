@@ -1,1 +1,206 @@
+// Several ranks as threads, real directories: the protocol among ranks.
+#include "engine/engine.h"
+
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "comm/fake_comm.h"
+
+namespace backstay::engine {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// One rank of a job on a directory: a number of its own and a part of a global array.
+class Rank {
+ public:
+  Rank(comm::Comm& comm, const fs::path& dir, std::vector<LevelConfig> levels, int nodes = 2) : rank_(comm.rank()) {
+    EngineConfig config;
+    config.levels = std::move(levels);
+    for (int r = 0; r < comm.size(); ++r) config.topology.node_of.push_back(r * nodes / comm.size());
+    config.shared_dir = (dir / "shared").string();
+    config.local_dir = (dir / ("node-" + std::to_string(config.topology.node(rank_)))).string();
+    config.policy = Policy::wait;
+    config.timeout = std::chrono::seconds(20);
+    config.program = "engine_test";
+    EngineHooks hooks;
+    hooks.say = [](const std::string&) {};
+    hooks.settled = [this](const Settled& s, const std::string&) {
+      if (!s.bytes) trouble = s.bytes.failure().what;
+    };
+    auto app = comm.duplicate(), background = comm.duplicate();
+    engine = std::make_unique<Engine>(std::move(config), std::move(hooks), std::move(*app), std::move(*background));
+    const auto opened = engine->open();
+    if (!opened) throw Error(opened.failure().code, opened.failure().what);
+    const std::int64_t lower = 24 * rank_ / comm.size(), upper = 24 * (rank_ + 1) / comm.size();
+    u.assign(static_cast<std::size_t>(upper - lower), 0);
+    add("u", u, block({24}, {lower}, {upper}));
+  }
+
+  void add(const std::string& name, std::vector<double>& x, Placement placement = {}) {
+    RegionSpec spec;
+    spec.name = name;
+    spec.type = type_of<double>();
+    spec.placement = std::move(placement);
+    spec.view = [&x] { return detail::dense_view(x.data(), {static_cast<std::int64_t>(x.size())}, 8); };
+    spec.reshape = [&x](const Extents& shape) {
+      x.resize(static_cast<std::size_t>(shape[0]));
+      return detail::dense_view(x.data(), shape, 8);
+    };
+    ASSERT_TRUE(engine->regions().add(spec).ok());
+  }
+
+  void write(double value) {
+    for (auto& x : u) x = value;
+    ASSERT_TRUE(engine->checkpoint(true, false).ok());
+    ASSERT_TRUE(engine->wait().ok());
+  }
+
+  std::unique_ptr<Engine> engine;
+  std::vector<double> u;
+  std::string trouble;
+
+ private:
+  int rank_;
+};
+
+class EngineTest : public ::testing::Test {
+ protected:
+  EngineTest() : dir_(fs::temp_directory_path() / ("backstay-engine-" + std::to_string(getpid()))) { fs::remove_all(dir_); }
+  ~EngineTest() override { fs::remove_all(dir_); }
+  static LevelConfig level(LevelKind kind, Layout layout = Layout::file_per_rank) {
+    LevelConfig out;
+    out.kind = kind;
+    out.layout = layout;
+    return out;
+  }
+  void write(int ranks, const std::vector<LevelConfig>& levels, std::initializer_list<double> values) {
+    comm::run_ranks(ranks, [&](comm::Comm& comm) {
+      Rank rank(comm, dir_, levels);
+      for (double value : values) rank.write(value);
+      EXPECT_EQ(rank.trouble, "");
+    });
+  }
+  /// The value found by a new job; what resume() said otherwise.
+  void expect_found(int ranks, const std::vector<LevelConfig>& levels, double value) {
+    comm::run_ranks(ranks, [&](comm::Comm& comm) {
+      Rank rank(comm, dir_, levels);
+      const auto found = rank.engine->resume();
+      ASSERT_TRUE(found.ok()) << found.failure().what;
+      EXPECT_TRUE(found->resumed);
+      for (double x : rank.u) EXPECT_EQ(x, value);
+    });
+  }
+  fs::path dir_;
+};
+
+TEST_F(EngineTest, every_level_and_layout_comes_back_on_any_number_of_ranks) {
+  for (const auto& config : {level(LevelKind::shared), level(LevelKind::shared, Layout::file_per_node), level(LevelKind::shared, Layout::one_file),
+                             level(LevelKind::local), level(LevelKind::partner)}) {
+    fs::remove_all(dir_);
+    write(4, {config}, {1, 2, 3});
+    for (int ranks : {4, 2, 3, 6}) expect_found(ranks, {config}, 3);
+  }
+}
+
+TEST_F(EngineTest, a_lost_node_comes_back_from_its_partner) {
+  write(4, {level(LevelKind::partner)}, {1, 2});
+  fs::remove_all(dir_ / "node-1");
+  expect_found(4, {level(LevelKind::partner)}, 2);
+  fs::remove_all(dir_ / "node-0");  // resume alone wrote nothing new: now nothing is left
+  comm::run_ranks(4, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, {level(LevelKind::partner)});
+    const auto found = rank.engine->resume();
+    EXPECT_TRUE(found.ok() && !found->resumed);
+  });
+}
+
+TEST_F(EngineTest, the_first_call_after_a_loss_writes_the_copies_again) {
+  write(4, {level(LevelKind::partner)}, {1, 2});
+  fs::remove_all(dir_ / "node-1");
+  comm::run_ranks(4, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, {level(LevelKind::partner)});
+    ASSERT_TRUE(rank.engine->resume().ok());
+    EXPECT_EQ(*rank.engine->checkpoint(false, false), Outcome::taken);
+    ASSERT_TRUE(rank.engine->wait().ok());
+  });
+  fs::remove_all(dir_ / "node-0");
+  expect_found(4, {level(LevelKind::partner)}, 2);
+}
+
+TEST_F(EngineTest, a_damaged_line_falls_back_to_the_older_one) {
+  write(3, {level(LevelKind::shared)}, {1, 2});
+  std::fstream file(dir_ / "shared/shared/line-00000002/rank-00001.h5", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(8192);
+  file.put(1);
+  file.close();
+  expect_found(3, {level(LevelKind::shared)}, 1);
+}
+
+TEST_F(EngineTest, a_damaged_copy_falls_back_to_the_other) {
+  write(4, {level(LevelKind::partner)}, {1, 2});
+  fs::resize_file(dir_ / "node-0/partner/line-00000002/rank-00001.h5", 8200);
+  std::fstream file(dir_ / "node-1/partner/line-00000002/rank-00002.h5", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(8192);
+  file.put(1);
+  file.close();
+  expect_found(4, {level(LevelKind::partner)}, 2);
+}
+
+TEST_F(EngineTest, when_nothing_can_be_had_the_refusal_is_the_same_everywhere) {
+  write(2, {level(LevelKind::shared)}, {1});
+  fs::remove(dir_ / "shared/shared/line-00000001/rank-00001.h5");
+  std::vector<std::string> said(2);
+  comm::run_ranks(2, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, {level(LevelKind::shared)});
+    const auto found = rank.engine->resume();
+    ASSERT_FALSE(found.ok());
+    said[static_cast<std::size_t>(comm.rank())] = found.failure().what;
+  });
+  EXPECT_EQ(said[0], said[1]);
+  EXPECT_NE(said[0].find("rank-00001.h5"), std::string::npos);
+}
+
+TEST_F(EngineTest, ranks_that_protect_different_regions_are_told_so_and_lose_nothing) {
+  write(3, {level(LevelKind::shared)}, {5});
+  comm::run_ranks(3, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, {level(LevelKind::shared)});
+    std::vector<double> more(2);
+    if (comm.rank() == 2) rank.add("extra", more);
+    rank.write(6);
+    EXPECT_NE(rank.trouble.find("rank 2 has region 'extra'"), std::string::npos) << rank.trouble;
+  });
+  expect_found(3, {level(LevelKind::shared)}, 5);
+}
+
+TEST_F(EngineTest, two_jobs_on_one_directory_are_refused) {
+  comm::run_ranks(2, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, {level(LevelKind::local)});
+    ASSERT_TRUE(comm.barrier().ok());
+    EXPECT_THROW(Rank(comm, dir_, {level(LevelKind::local)}), Error);
+    ASSERT_TRUE(comm.barrier().ok());
+  });
+}
+
+TEST_F(EngineTest, flipped_bytes_are_found_by_verify) {
+  write(2, {level(LevelKind::partner)}, {1, 2});
+  const auto damaged = dir_ / "node-1/partner/line-00000002/copy-rank-00000.h5";
+  std::fstream file(damaged, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(8193);
+  file.put(1);
+  file.close();
+  comm::run_ranks(2, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, {level(LevelKind::partner)});
+    const auto found = rank.engine->verify();
+    ASSERT_TRUE(found.ok());
+    EXPECT_EQ(found->lines, 2U);
+    ASSERT_EQ(found->damage.size(), 1U);
+    EXPECT_NE(found->damage[0].find("copy-rank-00000.h5"), std::string::npos);
+  });
+}
+
+}  // namespace
+}  // namespace backstay::engine

@@ -1,6 +1,7 @@
 #include "engine/line_writer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/crc32c.h"
 #include "base/text.h"
@@ -39,13 +40,14 @@ class LineWriter {
   [[nodiscard]] bool first_of_group() const { return group().ranks.front() == comm_.rank(); }
   [[nodiscard]] std::string path() const { return dir_ + "/" + group().name; }
 
-  /// One reduction finds that all ranks captured the same regions; only where they did not are texts exchanged.
+  /// One reduction gives all ranks one time and finds that they captured the same regions; only where they did not are texts exchanged.
   Result<void> agree_on_regions() {
     std::string all;
     for (const auto& line : checkpoint_.signature) all += line + "\n";
     const auto sum = static_cast<std::int64_t>(crc32c(as_bytes(all)));
-    const auto maxima = comm_.all_max({checkpoint_.captured ? 0 : 1, sum, -sum});
+    const auto maxima = comm_.all_max({checkpoint_.captured ? 0 : 1, sum, -sum, std::llround(checkpoint_.time * 1e6)});
     if (!maxima) return maxima.failure();
+    checkpoint_.time = static_cast<double>((*maxima)[3]) * 1e-6;  // one time for all, so that manifests are equal everywhere
     if ((*maxima)[0] == 0 && (*maxima)[1] == -(*maxima)[2]) return {};
     BACKSTAY_TRY(agree(comm_, checkpoint_.captured));
     const auto texts = comm_.all_gather(as_bytes(all));

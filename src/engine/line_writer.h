@@ -13,7 +13,7 @@ namespace backstay::engine {
 struct Checkpoint {
   std::uint64_t line = 0;
   std::uint64_t call = 0;
-  double time = 0;                      ///< seconds since 1970, on rank 0
+  double time = 0;                      ///< seconds since 1970, of the last rank's capture
   std::vector<bool> levels;             ///< where it is to go
   Result<void> captured;                ///< this rank's failure, carried to where all ranks hear of it
   std::vector<std::string> signature;   ///< of the regions, to be compared among ranks

@@ -167,6 +167,7 @@ TEST_P(CommContract, an_empty_side_of_an_exchange_sends_nothing_and_names_nobody
 TEST_P(CommContract, messages_keep_their_order_within_a_tag_and_tags_are_apart) {
   on_all_ranks([](Comm& comm) {
     const int last = comm.size() - 1;
+    if (last == 0) return;
     if (comm.rank() == last)
       for (const int seed : {1, 2, 3}) expect_ok(comm.send(0, seed == 3 ? 9 : 8, pattern(100, seed)));
     if (comm.rank() != 0) return;
@@ -186,11 +187,11 @@ TEST_P(CommContract, messages_of_a_duplicate_never_meet_those_of_the_original) {
     auto twin = expect_ok(comm.duplicate());
     EXPECT_EQ(std::pair(twin->rank(), twin->size()), std::pair(comm.rank(), comm.size()));
     const int last = comm.size() - 1;
-    if (comm.rank() == last) {
+    if (last > 0 && comm.rank() == last) {
       expect_ok(comm.send(0, 5, pattern(64, 1)));
       expect_ok(twin->send(0, 5, pattern(64, 2)));
     }
-    if (comm.rank() == 0) {
+    if (last > 0 && comm.rank() == 0) {
       Bytes in(64);
       expect_ok(twin->receive(last, 5, in));
       EXPECT_EQ(in, pattern(64, 2));

@@ -157,7 +157,8 @@ def _run(name: str, tgv: Path, out: Path, plan: Plan, mpirun: Optional[str], kil
         ranks=RANKS,
         nodes=NODES,
         kills=((kill,),) if kill else (),
-        options={"levels": LEVELS, "every": str(plan.every)},
+        # Never skipped, however slow the disk: both runs keep checkpoints of the same steps, to be compared.
+        options={"levels": LEVELS, "every": str(plan.every), "policy": "wait"},
         output=place / "table.txt",
     )
     tell()
@@ -172,7 +173,8 @@ def _run(name: str, tgv: Path, out: Path, plan: Plan, mpirun: Optional[str], kil
 def command_line(job: Job, tgv: Path) -> str:
     """What a user would type for this job."""
     words = ["backstay", "run", "-n", job.ranks, "--nodes", job.nodes, "--levels", job.options["levels"]]
-    words += ["--every", job.options["every"], "--dir", os.path.relpath(job.directory)]
+    words += ["--every", job.options["every"], "--opt", f"policy={job.options['policy']}"]
+    words += ["--dir", os.path.relpath(job.directory)]
     for kills in job.kills:
         words += ["--kill", ",".join(kill.text() for kill in kills)]
     return shlex.join(map(str, [*words, "--", tgv, *job.arguments]))

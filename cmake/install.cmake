@@ -1,0 +1,22 @@
+# cmake --install BUILD --prefix P: headers, the library, and what find_package(backstay) reads. With the component
+# python alone: the Python package, for those who do not use pip.
+include(CMakePackageConfigHelpers)
+
+# An installed library finds ISA-L and MPI where the build found them.
+set_target_properties(backstay PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+set(BACKSTAY_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/backstay)
+
+install(TARGETS backstay EXPORT backstay
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT library)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/backstay DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
+install(FILES ${PROJECT_BINARY_DIR}/include/backstay/config.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/backstay
+        COMPONENT library)
+install(EXPORT backstay NAMESPACE backstay:: FILE backstay-targets.cmake DESTINATION ${BACKSTAY_CMAKE_DIR}
+        COMPONENT library)
+
+configure_package_config_file(cmake/backstay-config.cmake.in ${PROJECT_BINARY_DIR}/backstay-config.cmake
+                              INSTALL_DESTINATION ${BACKSTAY_CMAKE_DIR} NO_SET_AND_CHECK_MACRO)
+# Before 1.0 a minor version may change the interface.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/backstay-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/backstay-config.cmake ${PROJECT_BINARY_DIR}/backstay-config-version.cmake
+        DESTINATION ${BACKSTAY_CMAKE_DIR} COMPONENT library)

@@ -1,0 +1,284 @@
+/* backstay for C: the same verbs as in C++, with codes instead of exceptions.
+ *
+ *   backstay_session* run = NULL;
+ *   backstay_error error;
+ *   if (backstay_open_world(argc, argv, NULL, &run, &error)) return complain(&error);
+ *   backstay_region u = {.name = "u", .type = BACKSTAY_TYPE_OF(*data), .ndim = 2, .shape = shape, .data = data};
+ *   backstay_protect(run, &u, &error);
+ *   for (backstay_resume(run, NULL, &error); step < steps; ++step) {
+ *     backstay_checkpoint(run, NULL, &error);
+ *     advance(data);
+ *   }
+ *   backstay_close(run);
+ *
+ * Every call that can fail returns a backstay_code, BACKSTAY_OK (0) if all is well, and then has filled `error`: a
+ * sentence with what, where and what to do. `error` is the caller's and may be NULL. After a failed call the other
+ * arguments for results are as they were. No C++ exception comes out of these calls, and none may come out of a
+ * callback. Texts are UTF-8 and end with a zero byte. What a call is given by pointer may be freed when it returns,
+ * except the protected memory itself and the `user` pointers.
+ *
+ * Collective, like in C++: the backstay_open_... calls (but alone), checkpoint, checkpoint_now, resume, wait, verify,
+ * prune and close. One thread at a time may use a session. To open one on a communicator: backstay_mpi.h. */
+#ifndef BACKSTAY_BACKSTAY_H
+#define BACKSTAY_BACKSTAY_H
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Marks what the shared library gives to programs. */
+#define BACKSTAY_EXPORT __attribute__((visibility("default")))
+
+/* ---- codes and errors ---------------------------------------------------------------------------------------- */
+
+/** What kind of thing went wrong: backstay::Code. New numbers are added at the end. */
+typedef enum backstay_code {
+  BACKSTAY_OK = 0,
+  BACKSTAY_INVALID_ARGUMENT = 1, /**< a call that can never work: a name used twice, a shape that does not fit */
+  BACKSTAY_UNKNOWN_OPTION = 2,   /**< an option that does not exist; the message names the nearest real one */
+  BACKSTAY_NOT_FOUND = 3,        /**< a file, region or line that is not there */
+  BACKSTAY_CORRUPT = 4,          /**< bytes that are there but are not the bytes that were written */
+  BACKSTAY_VERSION_MISMATCH = 5, /**< written in a format version that this build does not read */
+  BACKSTAY_MISMATCH = 6,         /**< ranks, types or shapes that differ from what was saved or from other ranks */
+  BACKSTAY_IO = 7,               /**< the storage refused: the message holds the system's reason */
+  BACKSTAY_NO_SPACE = 8,         /**< the storage is full */
+  BACKSTAY_PERMISSION = 9,       /**< the storage is there but may not be written */
+  BACKSTAY_LOCKED = 10,          /**< another running job uses the same checkpoint directory */
+  BACKSTAY_COMM = 11,            /**< talking to another rank failed */
+  BACKSTAY_TIMEOUT = 12,         /**< another rank, file or thread did not answer in time */
+  BACKSTAY_LIMIT = 13,           /**< a limit on memory would be exceeded */
+  BACKSTAY_USER = 14,            /**< a callback of the user's failed */
+  BACKSTAY_INTERNAL = 15         /**< a defect of backstay: please report it */
+} backstay_code;
+
+/** Why a call failed. A sentence that is longer than the message ends with "...". */
+typedef struct backstay_error {
+  int code; /**< a backstay_code; BACKSTAY_OK after a call that worked */
+  char message[1024];
+} backstay_error;
+
+/** "0.1.0". */
+BACKSTAY_EXPORT const char* backstay_version(void);
+
+/* ---- open and close ------------------------------------------------------------------------------------------ */
+
+typedef struct backstay_session backstay_session;
+
+/** In all open calls, `options` is a list of texts "name=value" that ends with NULL, or NULL for none. They win over
+ *  BACKSTAY_* variables. On success `*session` is to be closed with backstay_close; otherwise it is NULL. */
+
+/** This process alone: MPI is neither used nor initialised. */
+BACKSTAY_EXPORT int backstay_open_alone(const char* const* options, backstay_session** session, backstay_error* error);
+
+/** On all ranks of MPI_COMM_WORLD. Initialises MPI, with MPI_THREAD_MULTIPLE if it can be had, unless it was; then
+ *  backstay_close finalises it. `argv` may be NULL. In a build without MPI: this process alone. */
+BACKSTAY_EXPORT int backstay_open_world(int argc, char** argv, const char* const* options, backstay_session** session,
+                                        backstay_error* error);
+
+/** Waits, bounded by the option `timeout`, for what is in flight, and frees the session. NULL is fine. */
+BACKSTAY_EXPORT void backstay_close(backstay_session* session);
+
+BACKSTAY_EXPORT int backstay_rank(const backstay_session* session, int* rank, backstay_error* error);
+BACKSTAY_EXPORT int backstay_size(const backstay_session* session, int* size, backstay_error* error);
+
+/* ---- what is protected --------------------------------------------------------------------------------------- */
+
+/** The kind of an element: backstay::Type::Kind. */
+typedef enum backstay_kind {
+  BACKSTAY_INTEGER = 0,          /**< two's complement, 1, 2, 4 or 8 bytes */
+  BACKSTAY_UNSIGNED_INTEGER = 1, /**< 1, 2, 4 or 8 bytes */
+  BACKSTAY_FLOATING = 2,         /**< IEEE, 2, 4 or 8 bytes; 16 is x87 extended in a 16-byte slot */
+  BACKSTAY_COMPLEX = 3,          /**< two floats of half the size */
+  BACKSTAY_BOOLEAN = 4,          /**< 1 byte, 0 or 1 */
+  BACKSTAY_TEXT = 5,             /**< UTF-8 in a field of `size` bytes, filled up with zero bytes */
+  BACKSTAY_OPAQUE = 6,           /**< `size` bytes that only the program understands */
+  BACKSTAY_COMPOUND = 7          /**< a struct described by `members` */
+} backstay_kind;
+
+/** The type of one element, as it is described in the checkpoint file. */
+typedef struct backstay_type {
+  backstay_kind kind;
+  size_t size;                           /**< bytes of one element in memory, padding included */
+  const struct backstay_member* members; /**< BACKSTAY_COMPOUND only */
+  size_t member_count;
+} backstay_type;
+
+/** A member of a struct. */
+typedef struct backstay_member {
+  const char* name;
+  size_t offset; /**< offsetof(struct, member) */
+  backstay_type type;
+  int ndim; /**< of a member that is an array; 0 otherwise */
+  const int64_t* shape;
+} backstay_member;
+
+#ifndef __cplusplus
+/** BACKSTAY_TYPE_OF(x): the type of an arithmetic or complex object or element; opaque bytes for anything else. */
+#define BACKSTAY_KIND_OF(x)                                              \
+  _Generic((x),                                                          \
+      _Bool: BACKSTAY_BOOLEAN,                                           \
+      char: CHAR_MIN < 0 ? BACKSTAY_INTEGER : BACKSTAY_UNSIGNED_INTEGER, \
+      signed char: BACKSTAY_INTEGER,                                     \
+      short: BACKSTAY_INTEGER,                                           \
+      int: BACKSTAY_INTEGER,                                             \
+      long: BACKSTAY_INTEGER,                                            \
+      long long: BACKSTAY_INTEGER,                                       \
+      unsigned char: BACKSTAY_UNSIGNED_INTEGER,                          \
+      unsigned short: BACKSTAY_UNSIGNED_INTEGER,                         \
+      unsigned int: BACKSTAY_UNSIGNED_INTEGER,                           \
+      unsigned long: BACKSTAY_UNSIGNED_INTEGER,                          \
+      unsigned long long: BACKSTAY_UNSIGNED_INTEGER,                     \
+      float: BACKSTAY_FLOATING,                                          \
+      double: BACKSTAY_FLOATING,                                         \
+      long double: BACKSTAY_FLOATING,                                    \
+      float _Complex: BACKSTAY_COMPLEX,                                  \
+      double _Complex: BACKSTAY_COMPLEX,                                 \
+      long double _Complex: BACKSTAY_COMPLEX,                            \
+      default: BACKSTAY_OPAQUE)
+#define BACKSTAY_TYPE_OF(x) ((backstay_type){BACKSTAY_KIND_OF(x), sizeof(x), NULL, 0})
+#endif
+
+/** Which part of something larger a region is; decides what a restart on other ranks may do with it. */
+typedef enum backstay_placement {
+  BACKSTAY_DEFAULT = 0,         /**< a scalar (ndim 0) is replicated, anything else rank-private */
+  BACKSTAY_RANK_PRIVATE = 1,    /**< belongs to this rank; comes back only on the same number of ranks */
+  BACKSTAY_REPLICATED = 2,      /**< the same on every rank; comes back on any number of ranks */
+  BACKSTAY_BLOCK = 3,           /**< the box [lower, upper) of a global array; any number of ranks */
+  BACKSTAY_DISTRIBUTED_LIST = 4 /**< a piece of a list whose order is rank order; its total is re-split */
+} backstay_placement;
+
+/** Called at each capture for memory that moves or changes size: stores where it is now and its `ndim` lengths.
+ *  Anything but 0 means that it cannot; the checkpoint then fails. */
+typedef int (*backstay_look)(void* user, void** data, int64_t* shape);
+/** Called before elements are put back: makes room for `ndim` lengths and stores where. Anything but 0 refuses. */
+typedef int (*backstay_resize)(void* user, const int64_t* shape, void** data);
+
+/** A named piece of memory. What is not named in an initialiser is zero, and zero is the usual choice everywhere. */
+typedef struct backstay_region {
+  const char* name;  /**< '/' makes groups in the file */
+  const char* units; /**< as in UDUNITS ("m s-1"), or NULL */
+  backstay_type type;
+  int ndim;               /**< 0 (a scalar) to 7 */
+  const int64_t* shape;   /**< `ndim` lengths, slowest first; not used with `look` */
+  const int64_t* strides; /**< in elements, none negative; NULL: dense, C order. Not with `look` */
+  void* data;             /**< the first element; not used with `look` */
+  backstay_placement placement;
+  const int64_t* global; /**< BACKSTAY_BLOCK: the shape of the global array, `ndim` lengths */
+  const int64_t* lower;  /**< BACKSTAY_BLOCK: first index, inclusive */
+  const int64_t* upper;  /**< BACKSTAY_BLOCK: last index, exclusive; upper - lower is the shape of the region */
+  backstay_look look;    /**< for memory that moves or changes size: both, or NULL both */
+  backstay_resize resize;
+  void* user; /**< the first argument of the two */
+} backstay_region;
+
+/** Adds a region. Its memory must stay valid until the session is closed or the region is unprotected. */
+BACKSTAY_EXPORT int backstay_protect(backstay_session* session, const backstay_region* region, backstay_error* error);
+
+/** A text that ends with a zero byte, in a buffer of `capacity` bytes. It comes back only where it fits, and only on
+ *  the same number of ranks. */
+BACKSTAY_EXPORT int backstay_protect_text(backstay_session* session, const char* name, char* text, size_t capacity,
+                                          backstay_error* error);
+
+/** Where a save callback writes. Valid during the callback only. */
+typedef struct backstay_stream backstay_stream;
+/** Appends bytes. BACKSTAY_OK, BACKSTAY_INVALID_ARGUMENT for NULL, or BACKSTAY_LIMIT where there is no memory. */
+BACKSTAY_EXPORT int backstay_write(backstay_stream* stream, const void* bytes, size_t size);
+
+/** A region that only its owner can write and read. Anything but 0 from a callback is a failure (BACKSTAY_USER). */
+typedef struct backstay_callbacks {
+  int (*save)(void* user, backstay_stream* stream);
+  int (*load)(void* user, const void* bytes, size_t size);
+  /** May be NULL. Called instead of `load` on a restart with another number of ranks, with the bytes of all `count`
+   *  old ranks, in rank order. */
+  int (*redistribute)(void* user, size_t count, const void* const* bytes, const size_t* sizes, int rank, int size);
+  void* user;
+} backstay_callbacks;
+BACKSTAY_EXPORT int backstay_protect_callbacks(backstay_session* session, const char* name,
+                                               const backstay_callbacks* callbacks, backstay_error* error);
+
+BACKSTAY_EXPORT int backstay_unprotect(backstay_session* session, const char* name, backstay_error* error);
+
+/* ---- checkpoint and resume ----------------------------------------------------------------------------------- */
+
+/** What a call of checkpoint did: backstay::Outcome. The same on every rank. */
+typedef enum backstay_outcome {
+  BACKSTAY_NOT_DUE = 0, /**< nothing was due */
+  BACKSTAY_TAKEN = 1,   /**< captured; it becomes durable in the background */
+  BACKSTAY_SKIPPED = 2, /**< due, but an earlier one is still in flight and the policy is `skip` */
+  BACKSTAY_FAILED = 3,  /**< due, but could not be captured; backstay_status has the sentence */
+  BACKSTAY_STOP = 4     /**< a signal asked the job to end, and the last checkpoint is durable: leave the loop */
+} backstay_outcome;
+
+/** Takes a checkpoint if one is due. Returns after the capture; never a barrier. `outcome` may be NULL. */
+BACKSTAY_EXPORT int backstay_checkpoint(backstay_session* session, int* outcome, backstay_error* error);
+/** Takes one now; waits for staging memory if an earlier one is still in flight. `outcome` may be NULL. */
+BACKSTAY_EXPORT int backstay_checkpoint_now(backstay_session* session, int* outcome, backstay_error* error);
+
+/** What resume found. The same on every rank. */
+typedef struct backstay_resumed {
+  int resumed;    /**< 0: no line at all, a fresh start */
+  uint64_t line;  /**< the number of the line that was put back */
+  char level[16]; /**< where it was */
+  double seconds; /**< from the call to the last byte, the slowest rank */
+  int saved_ranks;
+} backstay_resumed;
+/** Puts back the newest whole line, if there is one. `resumed` may be NULL. */
+BACKSTAY_EXPORT int backstay_resume(backstay_session* session, backstay_resumed* resumed, backstay_error* error);
+
+/** Waits until everything captured is committed or given up. */
+BACKSTAY_EXPORT int backstay_wait(backstay_session* session, backstay_error* error);
+
+/* ---- looking after lines ------------------------------------------------------------------------------------- */
+
+/** What verify found. The same on every rank. */
+typedef struct backstay_verified {
+  uint64_t lines;
+  uint64_t segments;
+  uint64_t damaged; /**< damaged files and segments */
+} backstay_verified;
+/** Hears a sentence for each damaged file or segment. The text is valid during the call only. */
+typedef void (*backstay_hear)(void* user, const char* sentence);
+/** Reads every byte of every line at every level and checks its CRC. Damage is no failure of the call: it is counted
+ *  in `verified` and said to `hear`. Both may be NULL. */
+BACKSTAY_EXPORT int backstay_verify(backstay_session* session, backstay_verified* verified, backstay_hear hear,
+                                    void* user, backstay_error* error);
+
+/** Removes all but the newest `keep` (1 or more) whole lines of every level. */
+BACKSTAY_EXPORT int backstay_prune(backstay_session* session, int keep, backstay_error* error);
+
+/** Whether a signal has asked the job to end: 1 or 0, the same on every rank at the same call of checkpoint. */
+BACKSTAY_EXPORT int backstay_stopping(const backstay_session* session, int* stopping, backstay_error* error);
+
+/** Counters since the session was opened, and the last error of the background, if any. This rank's own. */
+typedef struct backstay_counters {
+  uint64_t calls; /**< calls of checkpoint */
+  uint64_t taken; /**< captures */
+  uint64_t skipped;
+  uint64_t committed;     /**< lines committed, each level counted */
+  uint64_t failed;        /**< lines given up, each level counted */
+  uint64_t in_flight;     /**< captured and not yet committed or given up */
+  uint64_t newest_line;   /**< number of the newest committed line; 0: none */
+  double blocked_seconds; /**< time spent inside checkpoint */
+  uint64_t staging_bytes; /**< staging memory held */
+  char last_error[1024];  /**< empty: none */
+} backstay_counters;
+BACKSTAY_EXPORT int backstay_status(const backstay_session* session, backstay_counters* counters,
+                                    backstay_error* error);
+
+/* ---- options ------------------------------------------------------------------------------------------------- */
+
+/** The table of options, in the order of docs/options.md. NULL for an index that is not below the count. */
+BACKSTAY_EXPORT size_t backstay_option_count(void);
+BACKSTAY_EXPORT const char* backstay_option_name(size_t index);
+BACKSTAY_EXPORT const char* backstay_option_initial(size_t index);
+BACKSTAY_EXPORT const char* backstay_option_meaning(size_t index);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

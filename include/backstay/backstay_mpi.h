@@ -1,0 +1,26 @@
+/* What backstay.h adds for programs that bring a communicator of their own. Only in builds with MPI. */
+#ifndef BACKSTAY_BACKSTAY_MPI_H
+#define BACKSTAY_BACKSTAY_MPI_H
+
+#include <mpi.h>
+
+#include "backstay/backstay.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** On the ranks of `comm` only, which is duplicated and stays the caller's. MPI must have been initialised, and stays
+ *  so until after backstay_close. */
+BACKSTAY_EXPORT int backstay_open_mpi(MPI_Comm comm, const char* const* options, backstay_session** session,
+                                      backstay_error* error);
+
+/** The communicator to use in the program: as many ranks as work on the problem. MPI_COMM_NULL in a session that is
+ *  alone. */
+BACKSTAY_EXPORT int backstay_comm(const backstay_session* session, MPI_Comm* comm, backstay_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,452 @@
+// The C ABI: every function turns its arguments into the C++ call and what the call throws into a code and a sentence.
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/options.h"
+#include "backstay/backstay.h"
+#include "backstay/session.hpp"
+#include "base/result.h"
+#if BACKSTAY_HAVE_MPI
+#include "backstay/backstay_mpi.h"
+#endif
+
+struct backstay_session {
+  template <class... Arguments>
+  explicit backstay_session(Arguments&&... arguments) : session(std::forward<Arguments>(arguments)...) {}
+  backstay::Session session;
+};
+
+struct backstay_stream {
+  std::string bytes;
+};
+
+namespace {
+using backstay::cat;
+using backstay::Code;
+using backstay::Error;
+using backstay::Extents;
+
+static_assert(static_cast<int>(Code::internal) == BACKSTAY_INTERNAL);
+static_assert(static_cast<int>(backstay::Type::Kind::compound) == BACKSTAY_COMPOUND);
+static_assert(static_cast<int>(backstay::Outcome::stop) == BACKSTAY_STOP);
+
+[[noreturn]] void refuse(const std::string& sentence) { throw Error(Code::invalid_argument, sentence); }
+
+/// Copies a text into a field that ends with a zero byte; what does not fit is cut between characters and ends in
+/// "...".
+template <std::size_t capacity>
+void copy_text(char (&field)[capacity], std::string_view text) {
+  constexpr std::string_view more = "...";
+  std::size_t length = std::min(text.size(), capacity - 1);
+  if (length < text.size()) {
+    length = capacity - 1 - more.size();
+    while (length > 0 && (static_cast<unsigned char>(text[length]) & 0xC0) == 0x80) --length;
+  }
+  std::memcpy(field, text.data(), length);
+  field[length] = '\0';
+  if (length < text.size()) std::memcpy(field + length, more.data(), more.size() + 1);
+}
+
+int report(backstay_error* error, Code code, std::string_view sentence) noexcept {
+  if (error != nullptr) {
+    error->code = static_cast<int>(code);
+    copy_text(error->message, sentence);
+  }
+  return static_cast<int>(code);
+}
+
+/// Runs the body of a call: whatever it throws stops here.
+template <class Body>
+int guarded(backstay_error* error, const Body& body) noexcept {
+  try {
+    body();
+    return report(error, Code::ok, "");
+  } catch (const Error& e) {
+    return report(error, e.code(), e.what());
+  } catch (const std::bad_alloc&) {
+    return report(error, Code::limit, "there is no memory left for this call");
+  } catch (const std::exception& e) {
+    return report(error, Code::internal, e.what());
+  } catch (...) {
+    return report(error, Code::internal, "something unknown was thrown");
+  }
+}
+
+template <class T>
+T& given(T* pointer, const char* function, const char* argument) {
+  if (pointer == nullptr) refuse(cat(function, ": the argument `", argument, "` is NULL"));
+  return *pointer;
+}
+
+backstay::Session& of(backstay_session* session, const char* function) {
+  return given(session, function, "session").session;
+}
+const backstay::Session& of(const backstay_session* session, const char* function) {
+  return given(session, function, "session").session;
+}
+
+backstay::Options read_options(const char* const* options) {
+  backstay::Options out;
+  for (; options != nullptr && *options != nullptr; ++options) {
+    const std::string_view text(*options);
+    const auto equals = text.find('=');
+    if (equals == text.npos || equals == 0) refuse(cat("the option '", text, "' is not understood: write name=value"));
+    out[std::string(text.substr(0, equals))] = text.substr(equals + 1);
+  }
+  return out;
+}
+
+/// `make` gives a new backstay_session from options.
+template <class Make>
+int open(const char* function, const char* const* options, backstay_session** session, backstay_error* error,
+         const Make& make) {
+  return guarded(error, [&] {
+    given(session, function, "session") = nullptr;
+    *session = make(read_options(options));
+  });
+}
+
+// ---- regions -----------------------------------------------------------------------------------------------------
+
+std::size_t read_dimensions(const std::string& what, int ndim) {
+  if (ndim < 0 || static_cast<std::size_t>(ndim) > backstay::max_dimensions)
+    refuse(cat(what, ": ndim is ", ndim, ", and must be 0 to ", backstay::max_dimensions));
+  return static_cast<std::size_t>(ndim);
+}
+
+Extents read_extents(const std::string& what, const int64_t* lengths, int ndim) {
+  read_dimensions(what, ndim);
+  if (ndim > 0 && lengths == nullptr) refuse(cat(what, ": ndim is ", ndim, " and its list of lengths is NULL"));
+  return ndim == 0 ? Extents{} : Extents(lengths, lengths + ndim);
+}
+
+backstay::Type read_type(const std::string& what, const backstay_type& type, int depth = 0) {
+  constexpr int deepest = 16;
+  if (type.kind < BACKSTAY_INTEGER || type.kind > BACKSTAY_COMPOUND)
+    refuse(cat(what, ": its type has the kind ", static_cast<int>(type.kind), ", which does not exist"));
+  backstay::Type out{static_cast<backstay::Type::Kind>(type.kind), type.size, {}};
+  if (type.kind != BACKSTAY_COMPOUND) return out;
+  if (type.members == nullptr || depth > deepest)
+    refuse(cat(what, ": its struct has no list of members, or is nested too deeply"));
+  for (std::size_t i = 0; i < type.member_count; ++i) {
+    const backstay_member& m = type.members[i];
+    if (m.name == nullptr) refuse(cat(what, ": member ", i, " of its struct has no name"));
+    const std::string member = cat(what, ", member '", m.name, "'");
+    out.members.push_back(
+        {m.name, m.offset, read_extents(member, m.shape, m.ndim), read_type(member, m.type, depth + 1)});
+  }
+  return out;
+}
+
+backstay::Placement read_placement(const std::string& what, const backstay_region& region) {
+  switch (region.placement) {
+    case BACKSTAY_DEFAULT:
+      return region.ndim == 0 ? backstay::replicated() : backstay::rank_private();
+    case BACKSTAY_RANK_PRIVATE:
+      return backstay::rank_private();
+    case BACKSTAY_REPLICATED:
+      return backstay::replicated();
+    case BACKSTAY_DISTRIBUTED_LIST:
+      return backstay::distributed_list();
+    case BACKSTAY_BLOCK:
+      return backstay::block(read_extents(what + ": global", region.global, region.ndim),
+                             read_extents(what + ": lower", region.lower, region.ndim),
+                             read_extents(what + ": upper", region.upper, region.ndim));
+  }
+  refuse(cat(what, ": its placement ", static_cast<int>(region.placement), " does not exist"));
+}
+
+backstay::View fixed_view(const std::string& what, const backstay_region& region, std::size_t element) {
+  auto view = backstay::detail::dense_view(region.data, read_extents(what, region.shape, region.ndim), element);
+  if (region.strides == nullptr) return view;
+  view.strides = read_extents(what, region.strides, region.ndim);
+  for (auto& stride : view.strides) stride *= static_cast<std::int64_t>(element);
+  return view;
+}
+
+void add_fixed_memory(backstay::RegionSpec& spec, const std::string& what, const backstay_region& region) {
+  const auto view = fixed_view(what, region, spec.type.size);
+  spec.view = [view] { return view; };
+  spec.reshape = [view](const Extents& shape) { return shape == view.shape ? view : backstay::detail::cannot_hold(); };
+}
+
+void add_moving_memory(backstay::RegionSpec& spec, const std::string& what, const backstay_region& region) {
+  if (region.look == nullptr || region.resize == nullptr)
+    refuse(what + " has one of `look` and `resize`; it needs both");
+  if (region.strides != nullptr) refuse(what + " has `strides` and `look`: memory that changes is dense");
+  const auto dimensions = read_dimensions(what, region.ndim);
+  const auto element = spec.type.size;
+  spec.view = [look = region.look, user = region.user, dimensions, element] {
+    void* data = nullptr;
+    Extents shape(dimensions);
+    const int answer = look(user, &data, shape.data());
+    if (answer != 0) throw Error(Code::user, cat("`look` returned ", answer));
+    return backstay::detail::dense_view(data, std::move(shape), element);
+  };
+  spec.reshape = [resize = region.resize, user = region.user, dimensions, element](const Extents& shape) {
+    void* data = nullptr;
+    if (shape.size() != dimensions || resize(user, shape.data(), &data) != 0) return backstay::detail::cannot_hold();
+    return backstay::detail::dense_view(data, shape, element);
+  };
+}
+
+backstay::RegionSpec read_region(const backstay_region& region) {
+  if (region.name == nullptr) refuse("backstay_protect: the region has no name");
+  const std::string what = cat("region '", region.name, "'");
+  backstay::RegionSpec spec;
+  spec.name = region.name;
+  spec.units = region.units == nullptr ? "" : region.units;
+  spec.type = read_type(what, region.type);
+  spec.placement = read_placement(what, region);
+  if (region.look == nullptr && region.resize == nullptr)
+    add_fixed_memory(spec, what, region);
+  else
+    add_moving_memory(spec, what, region);
+  return spec;
+}
+
+backstay::RegionSpec text_region(const char* name, char* text, std::size_t capacity) {
+  backstay::RegionSpec spec;
+  spec.name = name;
+  spec.type = {backstay::Type::Kind::text, 1, {}};
+  spec.save = [text, capacity] {
+    const std::size_t length = strnlen(text, capacity);
+    if (length == capacity)
+      throw Error(Code::user, cat("its ", capacity, " bytes hold no zero byte that ends the text"));
+    return std::string(text, length);
+  };
+  spec.load = [text, capacity](std::span<const std::byte> bytes) {
+    if (bytes.size() >= capacity)
+      throw Error(Code::user, cat("the text of ", bytes.size(), " bytes does not fit the buffer of ", capacity));
+    if (!bytes.empty()) std::memcpy(text, bytes.data(), bytes.size());
+    text[bytes.size()] = '\0';
+  };
+  return spec;
+}
+
+void require(int answer, const char* callback) {
+  if (answer != 0) throw Error(Code::user, cat("`", callback, "` returned ", answer));
+}
+
+void call_redistribute(const backstay_callbacks& c, const std::vector<std::span<const std::byte>>& pieces, int rank,
+                       int size) {
+  std::vector<const void*> bytes;
+  std::vector<std::size_t> sizes;
+  for (const auto& piece : pieces) {
+    bytes.push_back(piece.data());
+    sizes.push_back(piece.size());
+  }
+  require(c.redistribute(c.user, bytes.size(), bytes.data(), sizes.data(), rank, size), "redistribute");
+}
+
+backstay::Callbacks read_callbacks(const backstay_callbacks& c) {
+  if (c.save == nullptr || c.load == nullptr) refuse("backstay_protect_callbacks: `save` and `load` are both needed");
+  backstay::Callbacks out;
+  out.save = [c] {
+    backstay_stream stream;
+    require(c.save(c.user, &stream), "save");
+    return std::move(stream.bytes);
+  };
+  out.load = [c](std::span<const std::byte> bytes) { require(c.load(c.user, bytes.data(), bytes.size()), "load"); };
+  if (c.redistribute == nullptr) return out;
+  out.redistribute = [c](const std::vector<std::span<const std::byte>>& pieces, int rank, int size) {
+    call_redistribute(c, pieces, rank, size);
+  };
+  return out;
+}
+
+// ---- results -----------------------------------------------------------------------------------------------------
+
+backstay_resumed to_c(const backstay::Resumed& from) {
+  backstay_resumed to{};
+  to.resumed = from.resumed ? 1 : 0;
+  to.line = from.line;
+  copy_text(to.level, from.level);
+  to.seconds = from.seconds;
+  to.saved_ranks = from.saved_ranks;
+  return to;
+}
+
+backstay_counters to_c(const backstay::Status& from) {
+  backstay_counters to{};
+  to.calls = from.calls;
+  to.taken = from.taken;
+  to.skipped = from.skipped;
+  to.committed = from.committed;
+  to.failed = from.failed;
+  to.in_flight = from.in_flight;
+  to.newest_line = from.newest_line;
+  to.blocked_seconds = from.blocked_seconds;
+  to.staging_bytes = from.staging_bytes;
+  copy_text(to.last_error, from.last_error);
+  return to;
+}
+
+const backstay::api::OptionInfo* option(std::size_t index) {
+  const auto& table = backstay::api::option_table();
+  return index < table.size() ? &table[index] : nullptr;
+}
+}  // namespace
+
+extern "C" {
+
+const char* backstay_version(void) { return BACKSTAY_VERSION; }
+
+// ---- open and close ----------------------------------------------------------------------------------------------
+
+int backstay_open_alone(const char* const* options, backstay_session** session, backstay_error* error) {
+  return open("backstay_open_alone", options, session, error,
+              [](const auto& o) { return new backstay_session(backstay::alone, o); });
+}
+
+int backstay_open_world(int argc, char** argv, const char* const* options, backstay_session** session,
+                        backstay_error* error) {
+  return open("backstay_open_world", options, session, error, [&](const auto& o) {
+    static char* none[] = {nullptr};
+    return new backstay_session(argv == nullptr ? 0 : argc, argv == nullptr ? none : argv, o);
+  });
+}
+
+#if BACKSTAY_HAVE_MPI
+int backstay_open_mpi(MPI_Comm comm, const char* const* options, backstay_session** session, backstay_error* error) {
+  return open("backstay_open_mpi", options, session, error, [&](const auto& o) {
+    if (comm == MPI_COMM_NULL) refuse("backstay_open_mpi: `comm` is MPI_COMM_NULL: only its ranks may call");
+    return new backstay_session(comm, o);
+  });
+}
+
+int backstay_comm(const backstay_session* session, MPI_Comm* comm, backstay_error* error) {
+  return guarded(error, [&] { given(comm, "backstay_comm", "comm") = of(session, "backstay_comm").comm(); });
+}
+#endif
+
+void backstay_close(backstay_session* session) {
+  (void)guarded(nullptr, [&] { delete session; });
+}
+
+int backstay_rank(const backstay_session* session, int* rank, backstay_error* error) {
+  return guarded(error, [&] { given(rank, "backstay_rank", "rank") = of(session, "backstay_rank").rank(); });
+}
+
+int backstay_size(const backstay_session* session, int* size, backstay_error* error) {
+  return guarded(error, [&] { given(size, "backstay_size", "size") = of(session, "backstay_size").size(); });
+}
+
+// ---- what is protected -------------------------------------------------------------------------------------------
+
+int backstay_protect(backstay_session* session, const backstay_region* region, backstay_error* error) {
+  return guarded(error, [&] {
+    of(session, "backstay_protect").protect(read_region(given(region, "backstay_protect", "region")));
+  });
+}
+
+int backstay_protect_text(backstay_session* session, const char* name, char* text, size_t capacity,
+                          backstay_error* error) {
+  return guarded(error, [&] {
+    given(name, "backstay_protect_text", "name");
+    given(text, "backstay_protect_text", "text");
+    of(session, "backstay_protect_text").protect(text_region(name, text, capacity));
+  });
+}
+
+int backstay_write(backstay_stream* stream, const void* bytes, size_t size) {
+  return guarded(nullptr, [&] {
+    given(stream, "backstay_write", "stream");
+    if (size > 0) given(static_cast<const char*>(bytes), "backstay_write", "bytes");
+    if (size > 0) stream->bytes.append(static_cast<const char*>(bytes), size);
+  });
+}
+
+int backstay_protect_callbacks(backstay_session* session, const char* name, const backstay_callbacks* callbacks,
+                               backstay_error* error) {
+  constexpr const char* function = "backstay_protect_callbacks";
+  return guarded(error, [&] {
+    given(name, function, "name");
+    of(session, function).protect(name, read_callbacks(given(callbacks, function, "callbacks")));
+  });
+}
+
+int backstay_unprotect(backstay_session* session, const char* name, backstay_error* error) {
+  return guarded(error, [&] {
+    given(name, "backstay_unprotect", "name");
+    of(session, "backstay_unprotect").unprotect(name);
+  });
+}
+
+// ---- checkpoint and resume ---------------------------------------------------------------------------------------
+
+int backstay_checkpoint(backstay_session* session, int* outcome, backstay_error* error) {
+  return guarded(error, [&] {
+    const auto done = of(session, "backstay_checkpoint").checkpoint();
+    if (outcome != nullptr) *outcome = static_cast<int>(done);
+  });
+}
+
+int backstay_checkpoint_now(backstay_session* session, int* outcome, backstay_error* error) {
+  return guarded(error, [&] {
+    const auto done = of(session, "backstay_checkpoint_now").checkpoint(backstay::now);
+    if (outcome != nullptr) *outcome = static_cast<int>(done);
+  });
+}
+
+int backstay_resume(backstay_session* session, backstay_resumed* resumed, backstay_error* error) {
+  return guarded(error, [&] {
+    const auto found = of(session, "backstay_resume").resume();
+    if (resumed != nullptr) *resumed = to_c(found);
+  });
+}
+
+int backstay_wait(backstay_session* session, backstay_error* error) {
+  return guarded(error, [&] { of(session, "backstay_wait").wait(); });
+}
+
+// ---- looking after lines -----------------------------------------------------------------------------------------
+
+int backstay_verify(backstay_session* session, backstay_verified* verified, backstay_hear hear, void* user,
+                    backstay_error* error) {
+  return guarded(error, [&] {
+    const auto found = of(session, "backstay_verify").verify();
+    if (verified != nullptr) *verified = {found.lines, found.segments, found.damage.size()};
+    for (const auto& sentence : found.damage)
+      if (hear != nullptr) hear(user, sentence.c_str());
+  });
+}
+
+int backstay_prune(backstay_session* session, int keep, backstay_error* error) {
+  return guarded(error, [&] { of(session, "backstay_prune").prune(keep); });
+}
+
+int backstay_stopping(const backstay_session* session, int* stopping, backstay_error* error) {
+  constexpr const char* function = "backstay_stopping";
+  return guarded(error, [&] { given(stopping, function, "stopping") = of(session, function).stopping() ? 1 : 0; });
+}
+
+int backstay_status(const backstay_session* session, backstay_counters* counters, backstay_error* error) {
+  constexpr const char* function = "backstay_status";
+  return guarded(error, [&] { given(counters, function, "counters") = to_c(of(session, function).status()); });
+}
+
+// ---- options -----------------------------------------------------------------------------------------------------
+
+size_t backstay_option_count(void) { return backstay::api::option_table().size(); }
+
+const char* backstay_option_name(size_t index) {
+  const auto* found = option(index);
+  return found == nullptr ? nullptr : found->name.c_str();
+}
+
+const char* backstay_option_initial(size_t index) {
+  const auto* found = option(index);
+  return found == nullptr ? nullptr : found->initial.c_str();
+}
+
+const char* backstay_option_meaning(size_t index) {
+  const auto* found = option(index);
+  return found == nullptr ? nullptr : found->meaning.c_str();
+}
+
+}  // extern "C"

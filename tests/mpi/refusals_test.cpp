@@ -1,0 +1,313 @@
+// What does not fit is refused, with the same sentence on every rank, and the lines stay as they were.
+#include <map>
+
+#include "support.h"
+
+namespace backstay::mpi_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Names and bytes of all lines.
+std::map<std::string, std::string> lines_in(const std::string& dir) {
+  std::map<std::string, std::string> out;
+  for (const auto& entry : fs::recursive_directory_iterator(dir))
+    if (entry.is_regular_file() && has(entry.path().string(), "/line-")) out[entry.path().string()] = read_text(entry.path().string());
+  return out;
+}
+
+class refusals : public ::testing::Test {
+ protected:
+  /// A line with a scalar `n`, a vector `v` of three and a block `u`.
+  void SetUp() override {
+    Session session(MPI_COMM_WORLD, options_);
+    std::vector<double> v{1, 2, 3}, u(4, rank_of());
+    int n = 5;
+    session.protect("n", n);
+    session.protect("v", v);
+    session.protect("u", u, row());
+    session.checkpoint(now);
+    session.wait();
+    ASSERT_EQ(session.status().committed, 1U);
+  }
+
+  [[nodiscard]] static Placement row(std::int64_t width = 4) {
+    const int rank = rank_of();
+    return block({size_of(), width}, {rank, 0}, {rank + 1, width});
+  }
+
+  /// What resume() says to a session that protects by `protect`; the lines are compared before and after.
+  Refusal resume_with(const std::function<void(Session&)>& protect, const Options& more = {}) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    const auto before = lines_in(dir_.path());
+    Refusal refusal;
+    {
+      Session session(MPI_COMM_WORLD, with(options_, more));
+      protect(session);
+      refusal = refusal_of([&] { session.resume(); });
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    EXPECT_EQ(lines_in(dir_.path()), before);
+    return refusal;
+  }
+
+  void expect_mismatch(const Refusal& refusal, const std::string& part) {
+    EXPECT_EQ(refusal.code, Code::mismatch) << refusal.what;
+    EXPECT_TRUE(has(refusal.what, part)) << refusal.what;
+  }
+
+  const SharedDirectory dir_;
+  const Options options_ = with(usual(dir_.path()), {{"shared.layout", "one-file"}});
+  int n_ = -1;
+  std::vector<double> v_{-1}, u_ = std::vector<double>(4, -1.0);
+};
+
+TEST_F(refusals, the_same_regions_come_back) {
+  const auto refusal = resume_with([&](Session& s) {
+    s.protect("u", u_, row());  // the order does not matter
+    s.protect("n", n_);
+    s.protect("v", v_);
+  });
+  EXPECT_EQ(refusal.code, Code::ok) << refusal.what;
+  EXPECT_EQ(n_, 5);
+}
+
+TEST_F(refusals, another_type) {
+  std::vector<float> v(3, -1.0F);
+  const auto refusal = resume_with([&](Session& s) {
+    s.protect("n", n_);
+    s.protect("v", v);
+    s.protect("u", u_, row());
+  });
+  expect_mismatch(refusal, "'v' was saved as float64 and is protected as float32");
+  EXPECT_EQ(n_, -1) << "nothing is overwritten by a resume that is refused";
+}
+
+TEST_F(refusals, another_shape) {
+  double v[2] = {-1, -1};
+  expect_mismatch(resume_with([&](Session& s) {
+                    s.protect("n", n_);
+                    s.protect("v", v, rank_private());
+                    s.protect("u", u_, row());
+                  }),
+                  "'v' was saved with shape [3]");
+}
+
+TEST_F(refusals, another_placement) {
+  expect_mismatch(resume_with([&](Session& s) {
+                    s.protect("n", n_);
+                    s.protect("v", v_, distributed_list());
+                    s.protect("u", u_, row());
+                  }),
+                  "'v' was saved as private to a rank and is protected as a distributed list");
+}
+
+TEST_F(refusals, another_global_shape) {
+  std::vector<double> wide(5);
+  expect_mismatch(resume_with([&](Session& s) {
+                    s.protect("n", n_);
+                    s.protect("v", v_);
+                    s.protect("u", wide, row(5));
+                  }),
+                  "'u' was saved as part of a global array of shape");
+}
+
+TEST_F(refusals, a_region_that_is_not_in_the_line) {
+  int extra = 7;
+  const auto protect = [&](Session& s) {
+    s.protect("n", n_);
+    s.protect("v", v_);
+    s.protect("u", u_, row());
+    s.protect("extra", extra);
+  };
+  expect_mismatch(resume_with(protect), "'extra' is protected but is not in the line");
+  EXPECT_EQ(n_, -1);
+  EXPECT_EQ(resume_with(protect, {{"regions", "lenient"}}).code, Code::ok);
+  EXPECT_EQ(n_, 5);
+  EXPECT_EQ(extra, 7);
+}
+
+TEST_F(refusals, a_region_that_is_not_protected) {
+  const auto protect = [&](Session& s) {
+    s.protect("n", n_);
+    s.protect("u", u_, row());
+  };
+  expect_mismatch(resume_with(protect), "'v' is in the line but is not protected");
+  EXPECT_EQ(resume_with(protect, {{"regions", "lenient"}}).code, Code::ok);
+  EXPECT_EQ(n_, 5);
+}
+
+TEST_F(refusals, one_rank_that_protects_another_type_is_heard_by_all) {
+  std::vector<float> other(3);
+  const auto refusal = resume_with([&](Session& s) {
+    s.protect("n", n_);
+    if (rank_of() == size_of() - 1) s.protect("v", other);
+    else s.protect("v", v_);
+    s.protect("u", u_, row());
+  });
+  expect_mismatch(refusal, "'v' was saved as float64");
+}
+
+TEST_F(refusals, a_refused_session_can_still_write) {
+  std::vector<float> v(3);
+  {
+    Session session(MPI_COMM_WORLD, options_);
+    session.protect("v", v);
+    EXPECT_EQ(refusal_of([&] { session.resume(); }).code, Code::mismatch);
+    session.checkpoint(now);
+    session.wait();
+    EXPECT_EQ(session.status().committed, 1U);
+    EXPECT_EQ(session.status().newest_line, 2U);
+  }
+}
+
+// ---- on the way in -----------------------------------------------------------------------------------------------
+
+TEST(protect, two_regions_with_one_name_are_refused) {
+  const SharedDirectory dir;
+  Session session(MPI_COMM_WORLD, usual(dir.path()));
+  int a = 0, b = 0;
+  session.protect("a", a);
+  const auto refusal = refusal_of([&] { session.protect("a", b); });
+  EXPECT_EQ(refusal.code, Code::invalid_argument);
+  EXPECT_TRUE(has(refusal.what, "'a' is already protected")) << refusal.what;
+  EXPECT_EQ(refusal_of([&] { session.protect("a/b", b); }).code, Code::invalid_argument);
+}
+
+TEST(protect, names_that_no_file_can_hold_are_refused) {
+  const SharedDirectory dir;
+  Session session(MPI_COMM_WORLD, usual(dir.path()));
+  int a = 0;
+  for (const std::string name : {std::string(), std::string("/a"), std::string("a//b"), std::string(".."), std::string("a/."),
+                                 std::string("by_rank/x"), std::string("a\0b", 3), std::string("\xff\xfe"), std::string(2000, 'n')})
+    EXPECT_EQ(refusal_of([&] { session.protect(name, a); }).code, Code::invalid_argument) << name;
+}
+
+TEST(protect, blocks_and_shapes_that_do_not_fit_are_refused) {
+  const SharedDirectory dir;
+  Session session(MPI_COMM_WORLD, usual(dir.path()));
+  std::vector<double> v(6);
+  const auto code = [&](const Placement& placement) { return refusal_of([&] { session.protect("v", v, placement); }).code; };
+  EXPECT_EQ(code(block({4, 2}, {0, 0}, {4, 2})), Code::invalid_argument);   // eight elements, not six
+  EXPECT_EQ(code(block({3, 2}, {0, 0}, {3, 3})), Code::invalid_argument);   // outside
+  EXPECT_EQ(code(block({3, 2}, {-1, 0}, {2, 2})), Code::invalid_argument);
+  EXPECT_EQ(code(block({3, 2}, {0}, {3, 2})), Code::invalid_argument);
+  EXPECT_EQ(refusal_of([&] { session.protect("v", array(v.data(), {1, 1, 1, 1, 1, 1, 1, 6})); }).code, Code::invalid_argument);
+  EXPECT_EQ(refusal_of([&] { session.protect("v", array(v.data(), {2, 3}, {3})); }).code, Code::invalid_argument);
+  EXPECT_EQ(refusal_of([&] { session.protect("v", array(v.data(), {-1})); }).code, Code::invalid_argument);
+  int count = 7;
+  EXPECT_EQ(refusal_of([&] { session.protect("v", used(v.data(), count, 6)); }).code, Code::invalid_argument);
+  EXPECT_EQ(refusal_of([&] { session.unprotect("v"); }).code, Code::not_found);
+}
+
+/// What the background says of one checkpoint, on every rank.
+std::string failure_of(Session& session) {
+  session.checkpoint(now);
+  session.wait();
+  EXPECT_EQ(session.status().committed, 0U);
+  EXPECT_EQ(session.status().failed, 1U);
+  expect_same_on_all_ranks(session.status().last_error);
+  return session.status().last_error;
+}
+
+TEST(checkpoint, before_protect_is_given_up_with_a_sentence) {
+  const SharedDirectory dir;
+  Session session(MPI_COMM_WORLD, usual(dir.path()));
+  const auto said = failure_of(session);
+  EXPECT_TRUE(has(said, "nothing is protected: call protect() before checkpoint()")) << said;
+}
+
+TEST(checkpoint, of_ranks_that_protect_other_names_is_given_up) {
+  if (size_of() == 1) GTEST_SKIP();
+  const SharedDirectory dir;
+  Session session(MPI_COMM_WORLD, usual(dir.path()));
+  int a = 0;
+  session.protect(rank_of() == 1 ? "b" : "a", a);
+  const auto said = failure_of(session);
+  EXPECT_TRUE(has(said, "rank 0 has region 'a'") && has(said, "rank 1 has region 'b'")) << said;
+}
+
+TEST(checkpoint, of_ranks_that_protect_other_types_is_given_up) {
+  if (size_of() == 1) GTEST_SKIP();
+  const SharedDirectory dir;
+  Session session(MPI_COMM_WORLD, usual(dir.path()));
+  int whole = 0;
+  float real = 0;
+  if (rank_of() == size_of() - 1) session.protect("x", real);
+  else session.protect("x", whole);
+  const auto said = failure_of(session);
+  EXPECT_TRUE(has(said, "int32") && has(said, "float32")) << said;
+}
+
+TEST(checkpoint, of_ranks_that_protect_in_another_order_or_number_is_given_up) {
+  if (size_of() == 1) GTEST_SKIP();
+  const SharedDirectory dir;
+  for (const bool fewer : {false, true}) {
+    Session session(MPI_COMM_WORLD, usual(dir.path()));
+    int a = 0, b = 0;
+    if (rank_of() == 0) {
+      session.protect("a", a);
+      session.protect("b", b);
+    } else {
+      if (!fewer) session.protect("b", b);
+      session.protect("a", a);
+    }
+    const auto said = failure_of(session);
+    EXPECT_TRUE(has(said, "the ranks protect different regions")) << said;
+  }
+}
+
+TEST(checkpoint, with_a_callback_that_throws_on_one_rank_is_given_up_on_all) {
+  const SharedDirectory dir;
+  Session session(MPI_COMM_WORLD, usual(dir.path()));
+  bool angry = rank_of() == size_of() - 1;
+  session.protect("c", Callbacks{[&] { return angry ? throw std::runtime_error("no way") : std::string("fine"); },
+                                 [](std::span<const std::byte>) {}, {}});
+  const auto said = failure_of(session);
+  EXPECT_TRUE(has(said, "'c': its save callback failed: no way")) << said;
+  angry = false;
+  session.checkpoint(now);
+  session.wait();
+  EXPECT_EQ(session.status().committed, 1U);
+}
+
+TEST(checkpoint, that_fails_is_thrown_on_every_rank_at_the_same_call_if_asked) {
+  const SharedDirectory dir;
+  Session session(MPI_COMM_WORLD, with(usual(dir.path()), {{"on_error", "throw"}, {"every", "3"}}));
+  bool angry = rank_of() == 0;
+  session.protect("c", Callbacks{[&] { return angry ? throw std::runtime_error("no way") : std::string("fine"); },
+                                 [](std::span<const std::byte>) {}, {}});
+  std::string story;
+  for (int call = 1; call <= 12; ++call) {
+    const auto refusal = refusal_of([&] { session.checkpoint(); });
+    if (refusal.code == Code::ok) continue;
+    story += std::to_string(call) + " ";
+    EXPECT_EQ(refusal.code, Code::user) << refusal.what;
+    angry = false;
+  }
+  EXPECT_NE(story, "") << "the failure was never thrown";
+}
+
+TEST(resume, with_a_load_callback_that_throws_on_one_rank_is_refused_on_all) {
+  const SharedDirectory dir;
+  const auto protect = [](Session& s) {
+    s.protect("c", Callbacks{[] { return std::string("bytes"); },
+                             [](std::span<const std::byte>) {
+                               if (rank_of() == size_of() - 1) throw std::runtime_error("cannot read it");
+                             },
+                             {}});
+  };
+  {
+    Session session(MPI_COMM_WORLD, usual(dir.path()));
+    protect(session);
+    session.checkpoint(now);
+  }
+  Session session(MPI_COMM_WORLD, usual(dir.path()));
+  protect(session);
+  const auto refusal = refusal_of([&] { session.resume(); });
+  EXPECT_EQ(refusal.code, Code::user);
+  EXPECT_TRUE(has(refusal.what, "cannot read it")) << refusal.what;
+}
+
+}  // namespace
+}  // namespace backstay::mpi_test
