@@ -101,7 +101,7 @@ typedef enum backstay_kind {
 
 /** The type of one element, as it is described in the checkpoint file. */
 typedef struct backstay_type {
-  backstay_kind kind;
+  int kind;                              /**< a backstay_kind */
   size_t size;                           /**< bytes of one element in memory, padding included */
   const struct backstay_member* members; /**< BACKSTAY_COMPOUND only */
   size_t member_count;
@@ -166,11 +166,11 @@ typedef struct backstay_region {
   const int64_t* shape;   /**< `ndim` lengths, slowest first; not used with `look` */
   const int64_t* strides; /**< in elements, none negative; NULL: dense, C order. Not with `look` */
   void* data;             /**< the first element; not used with `look` */
-  backstay_placement placement;
-  const int64_t* global; /**< BACKSTAY_BLOCK: the shape of the global array, `ndim` lengths */
-  const int64_t* lower;  /**< BACKSTAY_BLOCK: first index, inclusive */
-  const int64_t* upper;  /**< BACKSTAY_BLOCK: last index, exclusive; upper - lower is the shape of the region */
-  backstay_look look;    /**< for memory that moves or changes size: both, or NULL both */
+  int placement;          /**< a backstay_placement */
+  const int64_t* global;  /**< BACKSTAY_BLOCK: the shape of the global array, `ndim` lengths */
+  const int64_t* lower;   /**< BACKSTAY_BLOCK: first index, inclusive */
+  const int64_t* upper;   /**< BACKSTAY_BLOCK: last index, exclusive; upper - lower is the shape of the region */
+  backstay_look look;     /**< for memory that moves or changes size: both, or NULL both */
   backstay_resize resize;
   void* user; /**< the first argument of the two */
 } backstay_region;

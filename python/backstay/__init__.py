@@ -15,9 +15,12 @@ __version__ = "0.1.0"
 # The names that backstay.session promises; they bring the compiled module and MPI with them.
 _FROM_SESSION = (
     "Session",
+    "Code",
     "Error",
     "Outcome",
+    "Placement",
     "Resumed",
+    "State",
     "Status",
     "Verified",
     "block",

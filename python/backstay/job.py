@@ -55,8 +55,8 @@ class Job:
 
     def environment(self, attempt: int, run_id: str) -> dict[str, str]:
         """The variables of one launch, those of this process included."""
-        # A job started inside another is not one of its ranks; what the developers' script sets is no option.
-        drop = {"BACKSTAY_KILL", "BACKSTAY_SOURCE_DIR", "BACKSTAY_BUILD_DIR", *guard.RANK_VARIABLES}
+        # A job started inside another is not one of its ranks.
+        drop = {"BACKSTAY_KILL", *guard.RANK_VARIABLES}
         env = {name: value for name, value in os.environ.items() if name not in drop}
         env |= {variable(name): value for name, value in self.options.items()}
         env |= {"BACKSTAY_DIR": str(self.directory), guard.MARK: run_id}

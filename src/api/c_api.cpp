@@ -127,7 +127,7 @@ Extents read_extents(const std::string& what, const int64_t* lengths, int ndim) 
 backstay::Type read_type(const std::string& what, const backstay_type& type, int depth = 0) {
   constexpr int deepest = 16;
   if (type.kind < BACKSTAY_INTEGER || type.kind > BACKSTAY_COMPOUND)
-    refuse(cat(what, ": its type has the kind ", static_cast<int>(type.kind), ", which does not exist"));
+    refuse(cat(what, ": its type has the kind ", type.kind, ", which does not exist"));
   backstay::Type out{static_cast<backstay::Type::Kind>(type.kind), type.size, {}};
   if (type.kind != BACKSTAY_COMPOUND) return out;
   if (type.members == nullptr || depth > deepest)
@@ -157,7 +157,7 @@ backstay::Placement read_placement(const std::string& what, const backstay_regio
                              read_extents(what + ": lower", region.lower, region.ndim),
                              read_extents(what + ": upper", region.upper, region.ndim));
   }
-  refuse(cat(what, ": its placement ", static_cast<int>(region.placement), " does not exist"));
+  refuse(cat(what, ": its placement ", region.placement, " does not exist"));
 }
 
 backstay::View fixed_view(const std::string& what, const backstay_region& region, std::size_t element) {

@@ -53,6 +53,15 @@ void find_sources(const std::vector<Part>& parts, Candidate& out) {
     out.sources.push_back(std::move(found));
   }
 }
+
+/// A store with files of the line but not its manifest: a job died between two renames, and now the line hangs on the
+/// other stores.
+bool lacks_a_manifest(const std::vector<Part>& parts, const format::Manifest& manifest) {
+  return std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
+    const auto here = format::decode_manifest(part.holding->manifest);
+    return !part.holding->files.empty() && (!here || *here != manifest);
+  });
+}
 }  // namespace
 
 Bytes encode_contents(const std::vector<StoreContents>& contents) {
@@ -108,7 +117,10 @@ std::vector<Candidate> candidates(const std::vector<StoreContents>& contents) {
     c.line = key.first;
     c.level = key.second;
     choose_manifest(parts, c);
-    if (c.trouble.empty()) find_sources(parts, c);
+    if (c.trouble.empty()) {
+      find_sources(parts, c);
+      c.complete = c.complete && !lacks_a_manifest(parts, c.manifest);
+    }
     out.push_back(std::move(c));
   }
   std::sort(out.begin(), out.end(), [](const Candidate& a, const Candidate& b) {

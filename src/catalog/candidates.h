@@ -33,7 +33,7 @@ struct Candidate {
   int level = 0;
   format::Manifest manifest;
   std::vector<std::vector<Source>> sources;  ///< for each file of the manifest, best first
-  bool complete = true;                      ///< every original and every copy is in its place
+  bool complete = true;                      ///< every original, every copy and every manifest is in its place
   Code code = Code::ok;                      ///< of `trouble`
   std::string trouble;                       ///< why it cannot be put back; empty: as far as names and sizes tell, it can
 };

@@ -40,12 +40,15 @@ Result<bool> has_manifest(store::Store& store, const std::string& dir) {
   return file.failure();
 }
 
-/// Directories without a manifest, older than `before`: retired, or given up by a run that ended.
-Result<std::vector<std::uint64_t>> unused(store::Store& store, const std::string& level, std::uint64_t before) {
+/// Directories without a manifest, older than `before` and not of a line in `whole`: retired, or given up by a run that
+/// ended.
+Result<std::vector<std::uint64_t>> unused(store::Store& store, const std::string& level, std::uint64_t before,
+                                          const std::vector<std::uint64_t>& whole) {
   const auto lines = directories(store, level);
   if (!lines) return lines.failure();
   std::vector<std::uint64_t> out;
   for (auto line : *lines) {
+    if (std::find(whole.begin(), whole.end(), line) != whole.end()) continue;
     const auto committed = has_manifest(store, line_dir(level, line));
     if (!committed) return committed.failure();
     if (!*committed && line < before) out.push_back(line);
@@ -79,12 +82,14 @@ Result<std::vector<Holding>> scan(store::Store& store, const std::string& level)
   return out;
 }
 
-Result<void> prepare(store::Store& store, const std::string& level, std::uint64_t line) {
+Result<void> prepare(store::Store& store, const std::string& level, std::uint64_t line,
+                     const std::vector<std::uint64_t>& whole) {
   BACKSTAY_TRY(store.make_dir(level));
-  const auto retired = unused(store, level, line);
+  const auto retired = unused(store, level, line, whole);
   if (!retired) return retired.failure();
   if (retired->empty()) {
     BACKSTAY_TRY(store.make_dir(line_dir(level, line)));
+    BACKSTAY_TRY(store.sync_dir(""));  // the level's own name may be new, too
   } else {
     BACKSTAY_TRY(store.rename(line_dir(level, retired->back()), line_dir(level, line)));
     BACKSTAY_TRY(store.remove(part_path(line_dir(level, line))));
@@ -113,11 +118,17 @@ Result<void> commit(store::Store& store, const std::string& level, std::uint64_t
 Result<void> retire(store::Store& store, const std::string& level, std::uint64_t line) {
   const std::string dir = line_dir(level, line);
   BACKSTAY_TRY(store.remove(manifest_path(dir)));
-  return store.sync_dir(dir);
+  auto synced = store.sync_dir(dir);
+  if (!synced && synced.failure().code == Code::not_found) return {};  // a node that lost its directory has none to keep
+  return synced;
 }
 
-Result<void> sweep(store::Store& store, const std::string& level, std::size_t spare) {
-  const auto retired = unused(store, level, UINT64_MAX);
+Result<void> give_up(store::Store& store, const std::string& level, std::uint64_t line) {
+  return store::remove_tree(store, line_dir(level, line));
+}
+
+Result<void> sweep(store::Store& store, const std::string& level, std::size_t spare, const std::vector<std::uint64_t>& whole) {
+  const auto retired = unused(store, level, UINT64_MAX, whole);
   if (!retired) return retired.failure();
   for (std::size_t i = 0; i + spare < retired->size(); ++i)
     BACKSTAY_TRY(store::remove_tree(store, line_dir(level, (*retired)[i])));

@@ -31,18 +31,25 @@ Result<std::vector<Holding>> scan(store::Store& store, const std::string& level)
 // (engine/line_writer). Invariant: a name `manifest` exists only after every byte that it lists is durable in every
 // store, and the files of a directory are overwritten only after its `manifest` is durably gone.
 
-/// A directory for the line: a retired one under a new name, so that its pages are used again, or a new one.
-Result<void> prepare(store::Store& store, const std::string& level, std::uint64_t line);
+/// A directory for the line: a retired one under a new name, so that its pages are used again, or a new one. Those of
+/// the lines in `whole` are left alone even if this store has no manifest of them: a job that died between the renames
+/// of two stores has left a line that is whole by the manifest of the other.
+Result<void> prepare(store::Store& store, const std::string& level, std::uint64_t line,
+                     const std::vector<std::uint64_t>& whole = {});
+/// Removes the line's directory, so that a full store has its room back. Only for a line whose manifest has not been
+/// renamed in any store.
+Result<void> give_up(store::Store& store, const std::string& level, std::uint64_t line);
 /// Removes what a recycled directory holds beyond `files`, makes the names of the files durable, and writes
 /// `manifest.part` durably.
 Result<void> stage(store::Store& store, const std::string& level, std::uint64_t line, ByteView manifest,
                    const std::vector<std::string>& files);
 /// The commit: renames `manifest.part` to `manifest`, durably.
 Result<void> commit(store::Store& store, const std::string& level, std::uint64_t line);
-/// Takes the line back: its manifest is durably gone; the directory stays for prepare().
+/// Takes the line back: its manifest is durably gone; the directory, if there is one, stays for prepare().
 Result<void> retire(store::Store& store, const std::string& level, std::uint64_t line);
-/// Removes the retired and given-up directories of the level, but for `spare` of them.
-Result<void> sweep(store::Store& store, const std::string& level, std::size_t spare);
+/// Removes the retired and given-up directories of the level, but for `spare` of them and those of lines in `whole`.
+Result<void> sweep(store::Store& store, const std::string& level, std::size_t spare,
+                   const std::vector<std::uint64_t>& whole = {});
 
 /// The lines to retire when the newest `keep` of `whole` are to stay. keep >= 1: the newest is never among them.
 std::vector<std::uint64_t> surplus(std::vector<std::uint64_t> whole, std::size_t keep);

@@ -56,9 +56,11 @@ class Comm {
   virtual Result<std::unique_ptr<PendingMax>> start_all_max(std::vector<std::int64_t> mine) = 0;
 
   /// Point to point, any size (split into messages of at most 1 GiB). Not collective; `tag` in 0..32767. A message of
-  /// no bytes is not sent, and its receive returns at once. Code::mismatch: a message of another size came. `keep` owns
-  /// `bytes`: after a failure the group holds on to it, as the network may still read or write there. Without it the
-  /// bytes go through memory of the group, which costs a copy on each side.
+  /// no bytes is not sent, and its receive returns at once. A send may wait for its receive, so a rank reaches itself
+  /// by exchange() only. Code::mismatch: a message of another size came.
+  ///
+  /// `keep` owns `bytes`: after a failure the group holds on to it, as the network may still read or write there.
+  /// Without it the bytes go through memory of the group, which costs a copy on each side.
   virtual Result<void> send(int to, int tag, ByteView bytes, Keep keep = {}) = 0;
   virtual Result<void> receive(int from, int tag, MutableByteView bytes, Keep keep = {}) = 0;
   /// Sends and receives at once, so that a ring of partners cannot block itself. Either side may be empty

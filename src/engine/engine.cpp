@@ -94,6 +94,7 @@ Result<void> Engine::make_level(Level& level) {
     BACKSTAY_TRY(posix(config_.local_dir));
     level.leader = me == config_.topology.leader(config_.topology.node(me));
   }
+  if (config_.wrap_store) level.store = config_.wrap_store(std::move(level.store));
   level.groups = file_groups(level.config, config_.topology);
   for (std::size_t g = 0; g < level.groups.size(); ++g)
     if (std::find(level.groups[g].ranks.begin(), level.groups[g].ranks.end(), me) != level.groups[g].ranks.end()) level.my_group = g;

@@ -33,6 +33,8 @@ struct EngineConfig {
   bool lenient = false;                 ///< regions=lenient
   double agreement_period = 0.02;
   std::string program;
+  /// For tests: what every store of a level is replaced by; empty: nothing.
+  std::function<std::shared_ptr<store::Store>(std::shared_ptr<store::Store>)> wrap_store;
 };
 
 struct EngineHooks {

@@ -388,7 +388,7 @@ Result<Damage> check_all(const Inventory& inventory, const std::vector<Level>& l
   for (const auto& line : inventory.candidates) {
     const std::string what = cat("line ", line.line, " at level ", levels[static_cast<std::size_t>(line.level)].name);
     if (comm.rank() == 0 && !line.trouble.empty()) out.text(cat(what, ": ", line.trouble));
-    if (comm.rank() == 0 && line.trouble.empty() && !line.complete) out.text(cat(what, ": a file or a copy is missing"));
+    if (comm.rank() == 0 && line.trouble.empty() && !line.complete) out.text(cat(what, ": a file, a copy or a manifest is missing"));
     for (std::size_t f = 0; f < line.sources.size(); ++f)
       for (const auto& source : line.sources[f]) check(line, f, source);
   }

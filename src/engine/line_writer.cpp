@@ -23,11 +23,10 @@ class LineWriter {
       : level_(level), checkpoint_(checkpoint), job_(job), topology_(topology), comm_(comm), dir_(catalog::line_dir(level.name, checkpoint.line)) {}
 
   Result<std::uint64_t> write() {
-    BACKSTAY_TRY(agree_on_regions());
-    BACKSTAY_TRY(agree(comm_, prepare()));
-    BACKSTAY_TRY(write_data());
-    BACKSTAY_TRY(gather_facts());
-    BACKSTAY_TRY(agree(comm_, stage()));
+    if (auto staged = write_and_stage(); !staged) {
+      if (level_.leader) (void)catalog::give_up(*level_.store, level_.name, checkpoint_.line).ok();
+      return staged.failure();
+    }
     BACKSTAY_TRY(commit());
     level_.whole.push_back(checkpoint_.line);
     std::uint64_t bytes = 0;
@@ -36,6 +35,15 @@ class LineWriter {
   }
 
  private:
+  /// Everything up to the first rename.
+  Result<void> write_and_stage() {
+    BACKSTAY_TRY(agree_on_regions());
+    BACKSTAY_TRY(agree(comm_, prepare()));
+    BACKSTAY_TRY(write_data());
+    BACKSTAY_TRY(gather_facts());
+    return agree(comm_, stage());
+  }
+
   [[nodiscard]] const FileGroup& group() const { return level_.groups[level_.my_group]; }
   [[nodiscard]] bool first_of_group() const { return group().ranks.front() == comm_.rank(); }
   [[nodiscard]] std::string path() const { return dir_ + "/" + group().name; }
@@ -71,7 +79,7 @@ class LineWriter {
   }
 
   Result<void> prepare() {
-    return level_.leader ? catalog::prepare(*level_.store, level_.name, checkpoint_.line) : Result<void>{};
+    return level_.leader ? catalog::prepare(*level_.store, level_.name, checkpoint_.line, level_.whole) : Result<void>{};
   }
 
   /// The areas of this rank's file: what each rank of the group is about to write.
@@ -95,17 +103,18 @@ class LineWriter {
   Result<void> write_data() {
     auto areas = group_areas();
     if (!areas) return areas.failure();
-    auto frame = format::frame_file({job_.id, checkpoint_.line, level_.name, checkpoint_.time}, group().name, *areas);
-    if (!frame) {
-      written_ = frame.failure();
-      frame = format::Frame{};
-      frame->area_offsets.resize(areas->size());
+    auto made = format::frame_file({job_.id, checkpoint_.line, level_.name, checkpoint_.time}, group().name, *areas);
+    if (!made) {
+      written_ = made.failure();
+      made = format::Frame{};
+      made->area_offsets.resize(areas->size());
     }
+    const auto frame = std::make_shared<const format::Frame>(std::move(*made));
     const auto place = std::find(group().ranks.begin(), group().ranks.end(), comm_.rank()) - group().ranks.begin();
     const std::uint64_t area_offset = frame->area_offsets[static_cast<std::size_t>(place)];
     my_facts_ = {frame->size, frame->table_crc};
     if (written_) written_ = write_file(*frame, area_offset);
-    return write_copies(*frame, area_offset);
+    return write_copies(frame, area_offset);
   }
 
   Result<void> write_file(const format::Frame& frame, std::uint64_t area_offset) {
@@ -120,10 +129,12 @@ class LineWriter {
     return (*file)->sync();
   }
 
-  Result<void> write_copies(const format::Frame& frame, std::uint64_t area_offset) {
+  Result<void> write_copies(const std::shared_ptr<const format::Frame>& frame, std::uint64_t area_offset) {
     if (!level_.partners) return {};
     const redundancy::FileImage image{
-        {{0, frame.front}, {area_offset, checkpoint_.capture.bytes()}, {frame.tail_offset, frame.tail}}, frame.size};
+        {{0, frame->front}, {area_offset, checkpoint_.capture.bytes()}, {frame->tail_offset, frame->tail}},
+        frame->size,
+        std::make_shared<const std::pair<comm::Keep, comm::Keep>>(frame, checkpoint_.capture.buffer.keep())};
     auto copied = redundancy::exchange_copies(comm_, *level_.partners, image, *level_.store, dir_);
     if (!copied && copied.failure().code == Code::comm) return copied;
     if (written_ && !copied) written_ = copied;
@@ -217,7 +228,7 @@ Result<void> retire_surplus(Level& level, std::size_t keep) {
     if (auto retired = catalog::retire(*level.store, level.name, line); !retired) outcome = retired;
   }
   if (level.leader)
-    if (auto swept = catalog::sweep(*level.store, level.name, 1); !swept) outcome = swept;
+    if (auto swept = catalog::sweep(*level.store, level.name, 1, level.whole); !swept) outcome = swept;
   return outcome;
 }
 

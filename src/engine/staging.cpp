@@ -64,23 +64,18 @@ format::Segment segment_of(const RegionSpec& spec, const Source& source, int ran
 }
 }  // namespace
 
-StagingBuffer::~StagingBuffer() {
-  if (data_ != nullptr) munmap(data_, capacity_);
-}
-
 Result<void> StagingBuffer::reserve(std::uint64_t bytes) {
   if (bytes <= capacity_) return {};
   const std::uint64_t wanted = round_up(bytes, bytes >= huge_page ? huge_page : format::page);
-  if (data_ != nullptr) munmap(data_, capacity_);
-  data_ = nullptr;
+  memory_.reset();
   capacity_ = 0;
   void* fresh = mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (fresh == MAP_FAILED)
     return fail(Code::limit, "no memory for a staging copy of ", human_bytes(static_cast<double>(wanted)), ": ", std::strerror(errno));
   madvise(fresh, wanted, MADV_HUGEPAGE);  // advice only
-  data_ = static_cast<std::byte*>(fresh);
+  memory_ = {static_cast<std::byte*>(fresh), [wanted](std::byte* memory) { munmap(memory, wanted); }};
   capacity_ = wanted;
-  touch(data_, capacity_);
+  touch(data(), capacity_);
   return {};
 }
 

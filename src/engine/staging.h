@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,18 +16,15 @@ namespace backstay::engine {
 /// Page-aligned memory that is touched when it is made, so that a capture never waits for fresh pages.
 class StagingBuffer {
  public:
-  StagingBuffer() = default;
-  ~StagingBuffer();
-  StagingBuffer(const StagingBuffer&) = delete;
-  StagingBuffer& operator=(const StagingBuffer&) = delete;
-
   /// At least `bytes` of memory; what was in it may be gone. Code::limit when the system has no more.
   Result<void> reserve(std::uint64_t bytes);
-  [[nodiscard]] std::byte* data() { return data_; }
+  [[nodiscard]] std::byte* data() const { return memory_.get(); }
+  /// Shared ownership, for a network that may go on reading after a failure.
+  [[nodiscard]] std::shared_ptr<const void> keep() const { return memory_; }
   [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
 
  private:
-  std::byte* data_ = nullptr;
+  std::shared_ptr<std::byte> memory_;
   std::uint64_t capacity_ = 0;
 };
 

@@ -51,7 +51,7 @@ TEST(staging, captures_every_region_with_its_checksum_and_zero_padding) {
     for (std::uint64_t i = 0; i < s.bytes; ++i) used[s.offset + i] = true;
   }
   for (std::size_t i = 0; i < capture.size; ++i) {
-    if (!used[i]) ASSERT_EQ(capture.bytes()[i], std::byte{0}) << i;
+    ASSERT_TRUE(used[i] || capture.bytes()[i] == std::byte{0}) << i;
   }
   EXPECT_EQ(capture.segments[2].type.size, 5U);
   EXPECT_TRUE(capture.segments[2].shape.empty());

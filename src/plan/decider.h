@@ -25,7 +25,10 @@ class Decider {
   void begin_call(double now);
   /// The number of this call, 1 for the first; resume() goes on counting from the saved one.
   [[nodiscard]] std::uint64_t call() const { return call_; }
-  void set_call(std::uint64_t call) { call_ = call; }
+  void set_call(std::uint64_t call) {
+    call_ = call;
+    last_agreement_ = 0;  // a rollback goes back in calls: what was agreed in the future is no measure
+  }
 
   /// Must the agreement that was started at the last call be waited for now?
   [[nodiscard]] bool agreement_under_way() const { return under_way_; }

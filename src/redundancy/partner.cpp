@@ -103,7 +103,12 @@ Result<void> exchange_copies(comm::Comm& comm, const PartnerPlan& plan, const Fi
   const auto messages = messages_of(mine);
   const Bytes outline = outline_of(messages);
   Result<void> outcome;
-  Bytes buffer(message);
+  struct Held {
+    Bytes buffer;
+    comm::Keep image;
+  };
+  const auto held = std::make_shared<Held>(Held{Bytes(message), mine.keep});
+  Bytes& buffer = held->buffer;
   for (const auto& round_of : plan.rounds) {
     const Round& round = round_of[static_cast<std::size_t>(comm.rank())];
     const std::string path = cat(dir, "/copy-rank-", padded(static_cast<std::uint64_t>(std::max(round.from, 0)), 5), ".h5");
@@ -114,7 +119,8 @@ Result<void> exchange_copies(comm::Comm& comm, const PartnerPlan& plan, const Fi
     for (std::size_t i = 0; i < std::max(out_count, in_count); ++i) {
       const bool sends = i < out_count, takes = i < in_count;
       const MutableByteView target = takes ? MutableByteView(buffer).first(in->outline[2 * i + 1]) : MutableByteView{};
-      BACKSTAY_TRY(comm.exchange(round.to, sends ? messages[i].bytes : ByteView{}, round.from, target, bytes_tag));
+      BACKSTAY_TRY(comm.exchange(round.to, sends ? messages[i].bytes : ByteView{}, round.from, target, bytes_tag,
+                                 mine.keep ? held : comm::Keep{}));
       if (takes) write_incoming(*in, i, target);
     }
     if (auto closed = close_incoming(*in); !closed) outcome = closed;

@@ -33,6 +33,7 @@ struct FileImage {
   };
   std::vector<Piece> pieces;
   std::uint64_t size = 0;
+  comm::Keep keep;  ///< owns the bytes; empty: they are copied on the way
 };
 
 /// Collective: sends this rank's image as planned, and writes the images it takes to `dir`/`copy-<name of the rank's

@@ -47,7 +47,7 @@ TEST(partner, images_arrive_whole_at_every_size) {
       const auto store = store::make_memory_store();
       ASSERT_TRUE(store->make_dir("d").ok());
       const Bytes front(100, std::byte{7}), area(size + static_cast<std::size_t>(comm.rank()), static_cast<std::byte>(comm.rank()));
-      const FileImage image{{{0, front}, {8192, area}}, 8192 + area.size()};
+      const FileImage image{{{0, front}, {8192, area}}, 8192 + area.size(), {}};
       ASSERT_TRUE(exchange_copies(comm, *plan, image, *store, "d").ok());
       for (int rank = 0; rank < 5; ++rank) {
         if (plan->holder[static_cast<std::size_t>(rank)] != comm.rank()) continue;

@@ -178,8 +178,9 @@ TEST(protect, names_that_no_file_can_hold_are_refused) {
   const SharedDirectory dir;
   Session session(MPI_COMM_WORLD, usual(dir.path()));
   int a = 0;
-  for (const std::string name : {std::string(), std::string("/a"), std::string("a//b"), std::string(".."), std::string("a/."),
-                                 std::string("by_rank/x"), std::string("a\0b", 3), std::string("\xff\xfe"), std::string(2000, 'n')})
+  const std::vector<std::string> names{"",          "/a",                  "a//b",     "..", "a/.",
+                                       "by_rank/x", std::string("a\0b", 3), "\xff\xfe", std::string(2000, 'n')};
+  for (const auto& name : names)
     EXPECT_EQ(refusal_of([&] { session.protect(name, a); }).code, Code::invalid_argument) << name;
 }
 

@@ -12,7 +12,7 @@ from backstay.cli import demo_picture
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = shlex.split(
-    os.environ.get("BACKSTAY_COMMAND", f'{sys.executable} -c "from backstay.cli import main; exit(main())"')
+    os.environ.get("COMMAND_OF_BACKSTAY", f'{sys.executable} -c "from backstay.cli import main; exit(main())"')
 )
 LIMIT = 240  # seconds; a demo takes ten
 

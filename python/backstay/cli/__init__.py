@@ -1,4 +1,4 @@
-"""The command line: `backstay COMMAND`. Needs neither MPI nor the compiled module.
+"""The command line: `backstay COMMAND`. But for `options`, it needs neither MPI nor the compiled module.
 
 A command is a module here with a function of its name; its help begins with an example. Two of them are not always
 there: `run` and `demo`. Such a module may have SETTINGS, a dict that is given to Typer with the command.
@@ -31,6 +31,7 @@ app = typer.Typer(
 COMMANDS = (
     ("demo", "backstay demo", "Run a simulation, kill it in the middle, and see it come back."),
     ("run", "backstay run -n 8 -- ./app", "Launch a program on MPI, and again after a failure."),
+    ("options", "backstay options keep", "List the options of the library, with defaults and meanings."),
     ("ls", "backstay ls run1", "List the lines: level, step, age, size, whole or why not."),
     ("show", "backstay show 42", "Show the regions of a line: types, shapes, placement, values."),
     ("verify", "backstay verify run1", "Check every byte of every line at every level."),

@@ -128,7 +128,7 @@ def _demo(tgv: Path, out: Path, plan: Plan, mpirun: Optional[str], picture: Opti
 
 def find_tgv(apps_dir: Optional[Path]) -> Path:
     """The solver, in the directory that was named or in the builds that are usual."""
-    build = os.environ.get("BACKSTAY_BUILD_DIR")
+    build = os.environ.get("BUILD_DIR_OF_BACKSTAY")
     usual = [Path(build) / "apps"] if build else [Path("build/release/apps"), Path("build/dev/apps")]
     places = [apps_dir] if apps_dir else usual
     for place in places:

@@ -99,7 +99,7 @@ def _draw_curve(axes: plt.Axes, scene: Scene) -> None:
         (scene.shared_calls, 0.02, "s", "shared"),
     ):
         times = [scene.time(call) for call in calls]
-        axes.plot(times, [height * top] * len(times), marker, ms=5, color=FAINT, label=f"checkpoint on {name}")
+        axes.plot(times, [height * top] * len(times), marker, ms=5, color=FAINT, label=f"checkpoint at level {name}")
     _mark_loss(axes, scene, top)
     axes.set(xlim=(0, calm["time"][-1]), ylim=(0, top), xlabel="time", ylabel="dissipation rate of kinetic energy")
     axes.set_title(f"The same curve, with and without the loss of a node ({scene.n}³ points, 8 ranks)")
@@ -122,9 +122,11 @@ def _draw_slice(figure: plt.Figure, axes: plt.Axes, scene: Scene) -> None:
     size = vorticity_magnitude(scene.fields)
     plane = size[:, :, 0]  # x = 0: two symmetry planes of the vortex cross here
     plane = np.pad(plane, (0, 1), mode="wrap")  # the cube is periodic: its last face is its first
+    brightest = np.percentile(plane, 98)  # a few points far above the rest would leave all else dark
     image = axes.imshow(
-        plane, origin="lower", extent=(0, 2, 0, 2), cmap="inferno", interpolation="bicubic", vmin=0, vmax=plane.max()
+        plane, origin="lower", extent=(0, 2, 0, 2), cmap="inferno", interpolation="bicubic", vmin=0, vmax=brightest
     )
     axes.set(xlabel="y / π", ylabel="z / π", xticks=[0, 1, 2], yticks=[0, 1, 2])
     axes.set_title(f"Vorticity at x = 0, t = {scene.fields_step * scene.dt:.1f}, read from a checkpoint")
-    figure.colorbar(image, ax=axes, shrink=0.9).outline.set_visible(False)
+    bar = figure.colorbar(image, ax=axes, shrink=0.9, extend="max", label="|curl u|")
+    bar.outline.set_visible(False)

@@ -210,4 +210,11 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace backstay::comm::contract
 
+#ifdef __SANITIZE_ADDRESS__
+/// Groups that these tests break on purpose leave their communicators and requests to MPI, and Open MPI does not free
+/// all of them at its end. Only here: elsewhere such a leak is something that we forgot.
+extern "C" const char* __lsan_default_suppressions();
+extern "C" const char* __lsan_default_suppressions() { return "leak:ompi_attr_copy_all\nleak:ompi_coll_libnbc_\n"; }
+#endif
+
 int main(int argc, char** argv) { return backstay::comm::contract::run(argc, argv); }

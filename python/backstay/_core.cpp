@@ -1,0 +1,367 @@
+// The C++ session for Python. backstay.session makes of it what users see; nothing else imports this module.
+//
+// The GIL: every call that may wait lets go of it. What the library calls back on the program's thread (look, save,
+// load) takes it again. The background thread knows nothing of Python.
+#include <nanobind/nanobind.h>
+#include <nanobind/operators.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "api/options.h"
+#include "backstay/backstay.hpp"
+#include "base/result.h"
+#include "region/region_set.h"
+
+namespace nb = nanobind;
+
+namespace {
+using backstay::Code;
+using backstay::Error;
+using backstay::Extents;
+using backstay::Options;
+using backstay::Placement;
+using backstay::RegionSpec;
+using backstay::Session;
+using backstay::Type;
+using backstay::View;
+
+// ---- Python objects in C++ functions -----------------------------------------------------------------------------
+
+/// A Python object that may be let go on any thread, with or without the GIL.
+using Kept = std::shared_ptr<nb::object>;
+Kept keep(nb::object object) {
+  return {new nb::object(std::move(object)), [](nb::object* kept) {
+            const nb::gil_scoped_acquire gil;
+            delete kept;
+          }};
+}
+
+std::string sentence_of(const nb::python_error& e) {
+  const std::string text = nb::str(e.value()).c_str();
+  if (nb::hasattr(e.value(), "code")) return text;  // our own: a sentence as it is
+  return backstay::cat(nb::type_name(e.type()).c_str(), text.empty() ? "" : ": ", text);
+}
+
+/// Runs `body`, which calls Python, from code that holds no GIL. What it raises becomes an Error, and the same on every
+/// compiler: a python_error would need the GIL wherever it ends.
+template <class Body>
+auto ask(const Body& body) {
+  const nb::gil_scoped_acquire gil;
+  try {
+    return body();
+  } catch (const nb::python_error& e) {
+    throw Error(Code::user, sentence_of(e));
+  } catch (const nb::builtin_exception& e) {
+    throw Error(Code::user, e.what());
+  } catch (const std::bad_cast&) {
+    throw Error(Code::user, "what the callback returned has the wrong type");
+  }
+}
+
+template <class Body>
+auto without_gil(const Body& body) {
+  const nb::gil_scoped_release released;
+  return body();
+}
+
+/// How session.py gives memory: address of the first element, shape, strides in bytes.
+using Memory = std::tuple<std::uintptr_t, Extents, Extents>;
+View view_of(const Memory& memory) {
+  View view;
+  view.data = reinterpret_cast<std::byte*>(std::get<0>(memory));
+  view.shape = std::get<1>(memory);
+  view.strides = std::get<2>(memory);
+  return view;
+}
+
+// ---- the session -------------------------------------------------------------------------------------------------
+
+class PySession {
+ public:
+  explicit PySession(std::unique_ptr<Session> session) : session_(std::move(session)) {}
+  ~PySession() { close(); }
+  PySession(const PySession&) = delete;
+  PySession& operator=(const PySession&) = delete;
+
+  void close() {
+    without_gil([&] { session_.reset(); });
+  }
+  [[nodiscard]] bool closed() const { return session_ == nullptr; }
+  [[nodiscard]] Session& get() const {
+    if (closed()) throw Error(Code::invalid_argument, "the session is closed: open another one");
+    return *session_;
+  }
+
+ private:
+  std::unique_ptr<Session> session_;
+};
+
+RegionSpec spec_of(std::string name, Type type, std::string units, Placement placement) {
+  RegionSpec spec;
+  spec.name = std::move(name);
+  spec.type = std::move(type);
+  spec.units = std::move(units);
+  spec.placement = std::move(placement);
+  return spec;
+}
+
+void protect_memory(PySession& self, std::string name, Type type, std::string units, Placement placement,
+                    const Memory& memory) {
+  auto spec = spec_of(std::move(name), std::move(type), std::move(units), std::move(placement));
+  const View view = view_of(memory);
+  spec.view = [view] { return view; };
+  spec.reshape = [view](const Extents& shape) { return shape == view.shape ? view : backstay::detail::cannot_hold(); };
+  self.get().protect(std::move(spec));
+}
+
+/// `look()` and `resize(shape)` give a Memory.
+void protect_moving(PySession& self, std::string name, Type type, std::string units, Placement placement,
+                    nb::object look, nb::object resize) {
+  auto spec = spec_of(std::move(name), std::move(type), std::move(units), std::move(placement));
+  spec.view = [look = keep(std::move(look))] { return ask([&] { return view_of(nb::cast<Memory>((*look)())); }); };
+  spec.reshape = [resize = keep(std::move(resize))](const Extents& shape) {
+    try {
+      return ask([&] { return view_of(nb::cast<Memory>((*resize)(nb::cast(shape)))); });
+    } catch (const Error&) {  // there is no memory for it; the library says what it is about
+      return backstay::detail::cannot_hold();
+    }
+  };
+  self.get().protect(std::move(spec));
+}
+
+nb::bytes bytes_of(std::span<const std::byte> bytes) { return nb::bytes(bytes.data(), bytes.size()); }
+
+/// `redistribute` may be None.
+void protect_callbacks(PySession& self, std::string name, nb::object save, nb::object load, nb::object redistribute) {
+  backstay::Callbacks callbacks;
+  const bool spreads = !redistribute.is_none();
+  callbacks.save = [save = keep(std::move(save))] {
+    return ask([&] {
+      const auto bytes = nb::cast<nb::bytes>((*save)());
+      return std::string(bytes.c_str(), bytes.size());
+    });
+  };
+  callbacks.load = [load = keep(std::move(load))](std::span<const std::byte> bytes) {
+    ask([&] { (*load)(bytes_of(bytes)); });
+  };
+  if (spreads)
+    callbacks.redistribute = [spread = keep(std::move(redistribute))](const auto& pieces, int rank, int size) {
+      ask([&] {
+        nb::list list;
+        for (const auto& piece : pieces) list.append(bytes_of(piece));
+        (*spread)(list, rank, size);
+      });
+    };
+  self.get().protect(name, std::move(callbacks));
+}
+
+/// Runs `body` again for as long as it ends in the Python exception `rolled_back`.
+void loop(PySession& self, const nb::object& body, const nb::object& rolled_back) {
+  Session& session = self.get();
+  session.loop([&] {
+    std::optional<std::string> why;
+    try {
+      body();
+    } catch (const nb::python_error& e) {
+      if (!e.matches(rolled_back)) throw;
+      why = nb::str(e.value()).c_str();
+    }
+    if (why) session.rollback(*why);
+  });
+}
+
+// ---- results, as tuples in the order of the dataclasses in session.py
+// ------------------------------------------------
+
+auto resume(PySession& self) {
+  const auto r = without_gil([&] { return self.get().resume(); });
+  return std::tuple(r.resumed, r.line, r.level, r.seconds, r.saved_ranks);
+}
+
+auto verify(PySession& self) {
+  const auto v = without_gil([&] { return self.get().verify(); });
+  return std::tuple(v.lines, v.segments, v.damage);
+}
+
+auto status(const PySession& self) {
+  const auto s = self.get().status();
+  return std::tuple(s.calls, s.taken, s.skipped, s.committed, s.failed, s.in_flight, s.newest_line, s.blocked_seconds,
+                    s.staging_bytes, s.last_error);
+}
+
+backstay::Outcome checkpoint(PySession& self, bool now) {
+  return without_gil([&] { return now ? self.get().checkpoint(backstay::now) : self.get().checkpoint(); });
+}
+
+// ---- opening -------------------------------------------------------------------------------------------------------
+
+template <class... Arguments>
+PySession* open(const Arguments&... arguments) {
+  return new PySession(without_gil([&] { return std::make_unique<Session>(arguments...); }));
+}
+
+PySession* open_alone(const Options& options) { return open(backstay::alone, options); }
+
+PySession* open_world(const Options& options) {
+  static char* no_arguments[] = {nullptr};
+  char** const arguments = no_arguments;
+  return open(0, arguments, options);
+}
+
+#if BACKSTAY_HAVE_MPI
+/// An MPI_Comm is a pointer in some implementations and a number in others.
+template <class Handle>
+Handle handle_of(std::uintptr_t value) {
+  if constexpr (std::is_pointer_v<Handle>)
+    return reinterpret_cast<Handle>(value);
+  else
+    return static_cast<Handle>(value);
+}
+
+/// `handle`: the value of an MPI_Comm, as mpi4py gives it.
+PySession* open_comm(std::uintptr_t handle, const Options& options) {
+  return open(handle_of<MPI_Comm>(handle), options);
+}
+
+std::string mpi_library() {
+  std::string text(MPI_MAX_LIBRARY_VERSION_STRING, '\0');
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  text.resize(static_cast<std::size_t>(length));
+  return text;
+}
+#endif
+
+// ---- the module ----------------------------------------------------------------------------------------------------
+
+void raise_error(const std::exception_ptr& thrown, void*) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& e) {
+    const auto type = nb::module_::import_("backstay.session").attr("Error");
+    PyErr_SetObject(type.ptr(), type(e.code(), e.what()).ptr());
+  }
+}
+
+void add_enums(nb::module_& m) {
+  nb::enum_<Code>(m, "Code", nb::is_arithmetic(), "What kind of thing went wrong.")
+      .value("ok", Code::ok)
+      .value("invalid_argument", Code::invalid_argument)
+      .value("unknown_option", Code::unknown_option)
+      .value("not_found", Code::not_found)
+      .value("corrupt", Code::corrupt)
+      .value("version", Code::version)
+      .value("mismatch", Code::mismatch)
+      .value("io", Code::io)
+      .value("no_space", Code::no_space)
+      .value("permission", Code::permission)
+      .value("locked", Code::locked)
+      .value("comm", Code::comm)
+      .value("timeout", Code::timeout)
+      .value("limit", Code::limit)
+      .value("user", Code::user)
+      .value("internal", Code::internal);
+  nb::enum_<backstay::Outcome>(m, "Outcome", nb::is_arithmetic(), "What a call of checkpoint() did.")
+      .value("not_due", backstay::Outcome::not_due)
+      .value("taken", backstay::Outcome::taken)
+      .value("skipped", backstay::Outcome::skipped)
+      .value("failed", backstay::Outcome::failed)
+      .value("stop", backstay::Outcome::stop);
+  nb::enum_<Type::Kind>(m, "Kind")
+      .value("integer", Type::Kind::integer)
+      .value("unsigned_integer", Type::Kind::unsigned_integer)
+      .value("floating", Type::Kind::floating)
+      .value("complex", Type::Kind::complex)
+      .value("boolean", Type::Kind::boolean)
+      .value("text", Type::Kind::text)
+      .value("opaque", Type::Kind::opaque)
+      .value("compound", Type::Kind::compound);
+}
+
+std::string describe(const Placement& p) {
+  using backstay::region::describe_shape;
+  static constexpr const char* names[] = {"rank_private()", "replicated()", "block", "distributed_list()"};
+  const std::string name = names[static_cast<int>(p.kind)];
+  if (p.kind != Placement::Kind::block) return name;
+  return name + "(" + describe_shape(p.global) + ", " + describe_shape(p.lower) + ", " + describe_shape(p.upper) + ")";
+}
+
+void add_types(nb::module_& m) {
+  using Member = std::tuple<std::string, std::size_t, Extents, Type>;
+  nb::class_<Type>(m, "Type").def(
+      "__init__",
+      [](Type* self, Type::Kind kind, std::size_t size, const std::vector<Member>& members) {
+        new (self) Type{kind, size, {}};
+        for (const auto& [name, offset, shape, type] : members) self->members.push_back({name, offset, shape, type});
+      },
+      nb::arg("kind"), nb::arg("size"), nb::arg("members") = std::vector<Member>{});
+  nb::class_<Placement>(m, "Placement", "Which part of something larger a region is.")
+      .def(nb::self == nb::self)
+      .def("__repr__", describe);
+  m.def("block", backstay::block, nb::arg("global_shape"), nb::arg("lower"), nb::arg("upper"),
+        "The box [lower, upper) of a global array; comes back on any number of ranks.");
+  m.def("distributed_list", backstay::distributed_list,
+        "A piece of a list whose order is rank order; on other ranks its total is split evenly.");
+  m.def("replicated", backstay::replicated, "The same on every rank: what a scalar is by default.");
+  m.def("rank_private", backstay::rank_private, "This rank's own: what an array is by default.");
+}
+
+void add_session(nb::module_& m) {
+  nb::class_<PySession>(m, "Session")
+      .def("close", &PySession::close)
+      .def_prop_ro("closed", &PySession::closed)
+      .def_prop_ro("rank", [](const PySession& self) { return self.get().rank(); })
+      .def_prop_ro("size", [](const PySession& self) { return self.get().size(); })
+      .def("protect_memory", protect_memory)
+      .def("protect_moving", protect_moving)
+      .def("protect_callbacks", protect_callbacks, nb::arg(), nb::arg(), nb::arg(), nb::arg().none())
+      .def("unprotect", [](PySession& self, const std::string& name) { self.get().unprotect(name); })
+      .def("checkpoint", checkpoint)
+      .def("resume", resume)
+      .def("loop", loop)
+      .def("wait", [](PySession& self) { without_gil([&] { self.get().wait(); }); })
+      .def("verify", verify)
+      .def("prune", [](PySession& self, int count) { without_gil([&] { self.get().prune(count); }); })
+      .def("stopping", [](const PySession& self) { return self.get().stopping(); })
+      .def("status", status);
+  m.def("open_alone", open_alone, nb::rv_policy::take_ownership);
+  m.def("open_world", open_world, nb::rv_policy::take_ownership);
+  m.attr("have_mpi") = BACKSTAY_HAVE_MPI != 0;
+#if BACKSTAY_HAVE_MPI
+  m.def("open_comm", open_comm, nb::rv_policy::take_ownership);
+  m.def("mpi_library", mpi_library);
+#endif
+}
+}  // namespace
+
+NB_MODULE(_core, m) {
+  // A session that the program never closed is closed at exit, and its object may outlive the module.
+  nb::set_leak_warnings(false);
+  nb::register_exception_translator(raise_error);
+  add_enums(m);
+  add_types(m);
+  add_session(m);
+  m.attr("version") = BACKSTAY_VERSION;
+  m.def("option_names", [] {
+    std::vector<std::string> names;
+    for (const auto& option : backstay::api::option_table()) names.push_back(option.name);
+    return names;
+  });
+  m.def("option_table", [] {
+    std::vector<std::tuple<std::string, std::string, std::string>> rows;
+    for (const auto& option : backstay::api::option_table())
+      rows.emplace_back(option.name, option.initial, option.meaning);
+    return rows;
+  });
+}

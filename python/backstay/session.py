@@ -1,0 +1,489 @@
+"""A session: protect, checkpoint, resume, loop, verify, prune. The same verbs as in C++.
+
+with backstay.Session(dir="checkpoints", every=10) as run:
+    state = run.state(step=0)
+    run.protect("u", u, backstay.block((nx, ny), lower, upper))
+    run.resume()
+    while state.step < steps:
+        run.checkpoint()  # at the top: `step` and `u` belong together here
+        advance(u)
+        state.step += 1
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import sys
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Callable, Optional
+
+import numpy as np
+
+from . import _core
+from ._core import Code, Outcome, Placement, block, distributed_list, rank_private, replicated
+from .guard import RANK_VARIABLES
+
+__all__ = [
+    "Code",
+    "Error",
+    "Outcome",
+    "Placement",
+    "Resumed",
+    "Session",
+    "State",
+    "Status",
+    "Verified",
+    "block",
+    "distributed_list",
+    "rank_private",
+    "replicated",
+]
+
+
+class Error(RuntimeError):
+    """Raised by every call that fails: a sentence with what, where and what to do, and a `code` for programs."""
+
+    def __init__(self, code: Code, sentence: str):
+        super().__init__(sentence)
+        self.code = Code(code)
+
+    def __reduce__(self):
+        return type(self), (self.code, str(self))
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """What resume() found; false for a fresh start. The same on every rank."""
+
+    resumed: bool
+    line: int  # the number of the line that was put back
+    level: str  # where it was
+    seconds: float  # from the call to the last byte, the slowest rank
+    saved_ranks: int
+
+    def __bool__(self) -> bool:
+        return self.resumed
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What verify() found: a sentence in `damage` for each damaged file or segment. The same on every rank."""
+
+    lines: int
+    segments: int
+    damage: list
+
+
+@dataclass(frozen=True)
+class Status:
+    """Counters since the session was opened, and the last error of the background, if any. This rank's own."""
+
+    calls: int  # of checkpoint()
+    taken: int
+    skipped: int
+    committed: int  # lines, each level counted
+    failed: int  # lines given up, each level counted
+    in_flight: int  # captured and not yet committed or given up
+    newest_line: int  # number of the newest committed line; 0: none
+    blocked_seconds: float  # inside checkpoint()
+    staging_bytes: int
+    last_error: str  # empty: none
+
+
+class _RolledBack(BaseException):
+    """Raised by rollback(), caught by loop(). No Exception, so that a body that catches those lets it through."""
+
+
+class Session:
+    """One run of one program, or of one of its coupled codes, under protection.
+
+    `comm` is a communicator of mpi4py; False: this process alone; None: MPI_COMM_WORLD if mpi4py.MPI is in use or
+    the program was started by mpirun, otherwise this process alone. Options are keywords (`shared_layout="one-file"`)
+    or a mapping of their true names (`options={"shared.layout": "one-file"}`); docs/options.md lists them.
+
+    Opening, resume(), checkpoint(), wait(), verify(), prune() and close() are collective: every rank calls them, in the
+    same order. One thread at a time may call; other threads of Python run meanwhile.
+    """
+
+    def __init__(self, dir=None, comm=None, options: Optional[Mapping[str, Any]] = None, **more):
+        given = _read_options({**(options or {}), **more, **({} if dir is None else {"dir": dir})})
+        self._core, self.comm = _open(comm, given)
+        self._held: dict[str, Any] = {}  # what must outlive a region: its array, or its _Moving
+        _sessions.add(self)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Waits, bounded by the option `timeout`, for what is in flight. It may be closed twice."""
+        self._core.close()
+        self._held.clear()
+
+    @property
+    def closed(self) -> bool:
+        return self._core.closed
+
+    @property
+    def rank(self) -> int:
+        return self._core.rank
+
+    @property
+    def size(self) -> int:
+        return self._core.size
+
+    # ---- what is protected ------------------------------------------------------------------------------------------
+
+    def protect(
+        self,
+        name: str,
+        array: Optional[np.ndarray] = None,
+        placement=None,
+        *,
+        block=None,
+        units: str = "",
+        get: Optional[Callable[[], np.ndarray]] = None,
+        set: Optional[Callable[[np.ndarray], Any]] = None,
+        save: Optional[Callable[[], bytes]] = None,
+        load: Optional[Callable[[bytes], Any]] = None,
+        redistribute: Optional[Callable[[list, int, int], Any]] = None,
+    ) -> None:
+        """Adds a region, in one of three ways:
+
+            run.protect("u", u, backstay.block(shape, lower, upper))     # a NumPy array, used in place
+            run.protect("x", get=lambda: p.x, set=p.take, placement="list")   # an array that changes its size
+            run.protect("tree", save=tree.to_bytes, load=tree.from_bytes)     # anything else, as bytes
+
+        `array` may be a view (the inside of an array with halos); it is copied only at a checkpoint, and resume() fills
+        it. `get` gives the array as it is now; `set` receives a new one, complete, at the end of resume().
+        `redistribute(pieces, rank, size)` is called instead of `load` on another number of ranks, with the bytes of all
+        old ranks. `placement` is what block(), distributed_list(), replicated() or rank_private() give, or "list",
+        "replicated", "private"; `block=(global_shape, lower, upper)` is short for the first.
+        """
+        ways = [array is not None, get is not None or set is not None, save is not None or load is not None]
+        if ways.count(True) != 1:
+            raise _refusal(f"region '{name}' needs one of an array, a pair of get and set, or a pair of save and load")
+        if ways[2]:
+            self._protect_bytes(name, save, load, redistribute, placement or block)
+        elif ways[1]:
+            self._protect_moving(name, get, set, _placement(name, placement, block), units)
+        else:
+            self._protect_array(name, array, _placement(name, placement, block), units)
+
+    def _protect_array(self, name, array, placement, units) -> None:
+        _check_array(name, array)
+        if not array.flags.writeable:
+            raise _refusal(f"region '{name}' is a read-only array, which resume() could not fill: give a writable one")
+        place = placement or (replicated() if array.ndim == 0 else rank_private())
+        self._core.protect_memory(name, _type_of(name, array.dtype), units, place, _memory(array))
+        self._held[name] = array
+
+    def _protect_moving(self, name, get, set, placement, units) -> None:
+        if not callable(get) or not callable(set):
+            raise _refusal(f"region '{name}' needs both get and set")
+        moving = _Moving(name, get, set)
+        kind = _type_of(name, moving.dtype)
+        place = placement or rank_private()
+        self._core.protect_moving(name, kind, units, place, moving.look, moving.resize)
+        moving.release()
+        self._held[name] = moving
+
+    def _protect_bytes(self, name, save, load, redistribute, placement) -> None:
+        if not callable(save) or not callable(load):
+            raise _refusal(f"region '{name}' needs both save and load")
+        if placement is not None:
+            raise _refusal(f"region '{name}': what callbacks save has no placement; give redistribute instead")
+        self._core.protect_callbacks(name, functools.partial(_saved, save), load, redistribute)
+
+    def protect_rng(self, name: str, rng) -> None:
+        """The state of a random number generator: NumPy's Generator, BitGenerator or RandomState, or random.Random."""
+        from . import rng_state
+
+        save, load = rng_state.callbacks(name, rng)
+        self.protect(name, save=save, load=load)
+
+    def state(self, **values) -> State:
+        """Python numbers under protection, the same on every rank: `state = run.state(step=0, time=0.0)`."""
+        arrays = {name: _number(name, value) for name, value in values.items()}
+        for name, array in arrays.items():
+            self.protect(name, array, replicated())
+        return State(arrays, {name for name, value in values.items() if isinstance(value, np.generic)})
+
+    def unprotect(self, name: str) -> None:
+        self._core.unprotect(name)
+        self._held.pop(name, None)
+
+    # ---- checkpoint and resume --------------------------------------------------------------------------------------
+
+    def checkpoint(self, now: bool = False) -> Outcome:
+        """Takes a checkpoint if one is due, or now. Returns after the capture; never a barrier."""
+        try:
+            return self._core.checkpoint(now)
+        finally:
+            for moving in self._moving():
+                moving.release()
+
+    def resume(self) -> Resumed:
+        """Puts back the newest whole line, if there is one."""
+        resumed = Resumed(*self._core.resume())
+        for moving in self._moving():
+            moving.deliver()
+        return resumed
+
+    def loop(self, body: Callable[[], Any]):
+        """Runs `body` and gives what it returns; when it calls rollback(), runs it again from its start, where resume()
+        puts back the newest line."""
+        result = []
+        self._core.loop(lambda: result.append(body()), _RolledBack)
+        return result[-1]
+
+    def rollback(self, why: str) -> None:
+        """Collective, inside loop(): gives up the current state."""
+        raise _RolledBack(why)
+
+    def wait(self) -> None:
+        """Waits until everything captured is committed or given up."""
+        self._core.wait()
+
+    # ---- looking after lines ----------------------------------------------------------------------------------------
+
+    def verify(self) -> Verified:
+        """Reads every byte of every line at every level and checks its CRC."""
+        return Verified(*self._core.verify())
+
+    def prune(self, keep: int) -> None:
+        """Removes all but the newest `keep` (1 or more) whole lines of every level."""
+        self._core.prune(keep)
+
+    def stopping(self) -> bool:
+        """Whether a signal has asked the job to end: the same on every rank at the same call of checkpoint()."""
+        return self._core.stopping()
+
+    def status(self) -> Status:
+        return Status(*self._core.status())
+
+    def _moving(self):
+        return [held for held in self._held.values() if isinstance(held, _Moving)]
+
+
+class State:
+    """Numbers that a session protects, as attributes. They keep the type that they began with."""
+
+    __slots__ = ("_arrays", "_numpy")
+
+    def __init__(self, arrays: dict, numpy_names: set):
+        object.__setattr__(self, "_arrays", arrays)
+        object.__setattr__(self, "_numpy", numpy_names)
+
+    def __getattr__(self, name):
+        if name not in self._arrays:
+            raise AttributeError(f"this state has no '{name}'; it has {', '.join(self._arrays)}")
+        array = self._arrays[name]
+        return array[()] if name in self._numpy else array.item()
+
+    def __setattr__(self, name, value):
+        if name not in self._arrays:
+            raise AttributeError(f"this state has no '{name}', and none can be added: name it in run.state({name}=...)")
+        array = self._arrays[name]
+        if not _keeps_kind(value, array.dtype):
+            raise TypeError(f"'{name}' began as {array.dtype} and cannot become {value!r}")
+        array[()] = value
+
+    def __dir__(self):
+        return list(self._arrays)
+
+    def __repr__(self):
+        return f"State({', '.join(f'{name}={getattr(self, name)!r}' for name in self._arrays)})"
+
+
+class _Moving:
+    """An array that changes its size, or that the program replaces."""
+
+    def __init__(self, name, get, set):
+        self._name, self._get, self._set = name, get, set
+        self._seen = self._filled = None
+        self.dtype = _check_array(name, get()).dtype
+
+    def look(self):
+        """The memory as it is now. The array is held until release(), for it may be a temporary one."""
+        array = _check_array(self._name, self._get())
+        if array.dtype != self.dtype:
+            raise Error(Code.user, f"get() gave an array of {array.dtype}; when it was protected it was {self.dtype}")
+        self._seen = array
+        return _memory(array)
+
+    def release(self) -> None:
+        self._seen = None
+
+    def resize(self, shape):
+        self._filled = np.empty(shape, self.dtype)
+        return _memory(self._filled)
+
+    def deliver(self) -> None:
+        filled, self._filled = self._filled, None
+        if filled is not None:
+            self._set(filled)
+
+
+# ---- opening ----------------------------------------------------------------------------------------------------
+
+_sessions: weakref.WeakSet = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Before mpi4py ends MPI, which it does later in the exit of Python."""
+    for session in list(_sessions):
+        session.close()
+
+
+def _open(comm, options):
+    if comm is None:
+        comm = _usual_communicator()
+    if comm is False:
+        return _core.open_alone(options), None
+    if not _core.have_mpi:
+        raise _refusal("this backstay was built without MPI: build it with MPI, or use comm=False")
+    if comm is _WORLD:
+        return _core.open_world(options), None
+    return _core.open_comm(_handle_of(comm), options), comm
+
+
+_WORLD = object()  # MPI_COMM_WORLD, without mpi4py
+
+
+def _usual_communicator():
+    """False: nothing speaks of MPI, so the process is alone."""
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is None and not any(name in os.environ for name in RANK_VARIABLES):
+        return False
+    try:
+        from mpi4py import MPI
+    except ImportError:
+        return _WORLD
+    return MPI.COMM_WORLD if MPI.Is_initialized() else _WORLD
+
+
+def _handle_of(comm) -> int:
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is None or not isinstance(comm, mpi.Comm):
+        raise _refusal(f"comm is {comm!r}, and must be a communicator of mpi4py, None or False")
+    if comm == mpi.COMM_NULL:
+        raise _refusal("comm is MPI.COMM_NULL: only the ranks of a communicator may open a session on it")
+    theirs, ours = mpi.Get_library_version().strip("\0\n "), _core.mpi_library().strip("\0\n ")
+    if theirs != ours:
+        found = f"mpi4py uses {theirs.splitlines()[0]}, and backstay was built with {ours.splitlines()[0]}"
+        raise _refusal(f"{found}: both need the same MPI")
+    return mpi._handleof(comm)
+
+
+def _read_options(given: Mapping[str, Any]) -> dict[str, str]:
+    """Options by their true names, as texts. Unknown ones are left to the library, which names the nearest."""
+    known = _core.option_names()
+    true_names = {name.replace(".", "_"): name for name in known}
+    return {
+        name if name in known else true_names.get(name, name): _option_text(value)
+        for name, value in given.items()
+        if value is not None
+    }
+
+
+def _option_text(value) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+# ---- arrays -----------------------------------------------------------------------------------------------------
+
+
+def _refusal(sentence: str) -> Error:
+    return Error(Code.invalid_argument, sentence)
+
+
+def _check_array(name: str, array) -> np.ndarray:
+    if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):
+        raise _refusal(
+            f"region '{name}' is a {type(array).__name__}, and must be a NumPy array that is not masked; "
+            "for numbers there is run.state(...), for anything else save and load"
+        )
+    if any(stride < 0 for stride in array.strides) and array.size > 0:
+        raise _refusal(f"region '{name}' has a negative stride: protect the array that it is a reversed view of")
+    return array
+
+
+def _memory(array: np.ndarray):
+    address = array.__array_interface__["data"][0] if array.size else 0
+    return address, array.shape, array.strides if array.size else (0,) * array.ndim
+
+
+def _placement(name: str, placement, box) -> Optional[Placement]:
+    words = {"list": distributed_list, "distributed_list": distributed_list, "replicated": replicated}
+    words.update({"private": rank_private, "rank_private": rank_private})
+    if box is not None and placement is not None:
+        raise _refusal(f"region '{name}' has both a block and a placement: give one")
+    if box is not None:
+        placement = box if isinstance(box, Placement) else block(*box)
+    if isinstance(placement, str) and placement in words:
+        return words[placement]()
+    if placement is not None and not isinstance(placement, Placement):
+        raise _refusal(f"region '{name}': the placement {placement!r} is none of block(...), {', '.join(words)}")
+    return placement
+
+
+_KINDS = {
+    "i": _core.Kind.integer,
+    "u": _core.Kind.unsigned_integer,
+    "f": _core.Kind.floating,
+    "c": _core.Kind.complex,
+    "b": _core.Kind.boolean,
+    "S": _core.Kind.text,
+    "V": _core.Kind.opaque,
+}
+_INSTEAD = {
+    "O": "holds Python objects, which have no bytes to save: use save and load",
+    "U": "holds text of 4 bytes a character: use bytes (dtype 'S') or save and load",
+    "M": "holds dates: protect array.view('int64')",
+    "m": "holds time differences: protect array.view('int64')",
+}
+
+
+def _type_of(name: str, dtype: np.dtype) -> _core.Type:
+    if dtype.hasobject or dtype.kind not in _KINDS:
+        raise _refusal(f"region '{name}' {_INSTEAD.get('O' if dtype.hasobject else dtype.kind, f'is of {dtype}')}")
+    if not dtype.isnative:
+        raise _refusal(f"region '{name}' is not in this machine's byte order: convert it, for checkpoints are")
+    if dtype.names is None:
+        return _core.Type(_KINDS[dtype.kind], dtype.itemsize)
+    fields = sorted((dtype.fields[field][1], field, dtype.fields[field][0]) for field in dtype.names)
+    members = [(field, offset, kind.shape, _type_of(name, kind.base)) for offset, field, kind in fields]
+    return _core.Type(_core.Kind.compound, dtype.itemsize, members)
+
+
+def _number(name: str, value) -> np.ndarray:
+    array = np.array(value)
+    if array.ndim != 0 or array.dtype.kind not in "biufc":
+        raise _refusal(f"the state '{name}' is {value!r}, and must be a number; protect anything else by itself")
+    return array
+
+
+def _keeps_kind(value, dtype: np.dtype) -> bool:
+    """Whether a number of this dtype can become `value` without a change of kind, as 1.5 for an integer would be."""
+    if isinstance(value, int) and not isinstance(value, bool) and dtype.kind in "iu":
+        return True  # NumPy refuses it itself where it is too large
+    return np.can_cast(np.asarray(value).dtype, dtype, "same_kind")
+
+
+def _saved(save: Callable[[], Any]) -> bytes:
+    data = save()
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"save() returned a {type(data).__name__}, and must return bytes")
+    return bytes(data)

@@ -1,0 +1,504 @@
+"""The session of the Python package: what is protected comes back, bit for bit, and what cannot be is refused.
+
+Those of several ranks are in test_session_ranks.py. Needs the compiled module (BACKSTAY_BUILD_PYTHON=ON).
+"""
+
+import gc
+import os
+import pickle
+import random
+import subprocess
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+pytest.importorskip("backstay._core")
+
+import backstay
+import h5py
+from backstay import Code, Outcome, session
+
+DTYPES = [
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "longdouble", "complex64", "complex128", "clongdouble", "S7", "V5"),
+]
+PARTICLE = np.dtype(
+    {
+        "names": ["x", "id", "tag", "spin"],
+        "formats": [("f8", (3,)), "i4", "S4", np.dtype([("a", "u1"), ("b", "c8")], align=True)],
+        "offsets": [8, 0, 40, 48],
+        "itemsize": 72,
+    }
+)
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("BACKSTAY_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Opens sessions of one process on one directory; the one before is closed, as when a program starts again."""
+    opened = []
+
+    def start(**options):
+        for run in opened:
+            run.close()
+        given = {"dir": tmp_path / "ck", "comm": False, "log": "quiet", "every": 1000000} | options
+        opened.append(backstay.Session(**given))
+        return opened[-1]
+
+    yield start
+    for run in opened:
+        run.close()
+
+
+def random_bytes(shape, dtype, seed=1):
+    """Every pattern of bits that the type has, NaNs with payloads and denormals among them."""
+    dtype = np.dtype(dtype)
+    count = int(np.prod(shape, dtype=int))
+    raw = np.random.default_rng(seed).integers(0, 256, count * dtype.itemsize, "u1")
+    if dtype.kind == "b":
+        raw &= 1
+    return raw.view(dtype).reshape(shape)
+
+
+def same_bits(a, b):
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def save(run):
+    assert run.checkpoint(now=True) is Outcome.taken
+    run.wait()
+
+
+def refused(code, call, *words):
+    with pytest.raises(backstay.Error) as caught:
+        call()
+    sentence = str(caught.value)
+    assert caught.value.code == code and isinstance(caught.value.code, Code), sentence
+    assert len(sentence.split()) > 4, sentence
+    for word in words:
+        assert word in sentence, sentence
+
+
+# ---- what comes back ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (3, 0, 2), (7,), (2, 3, 5), (1, 2, 1, 2, 1, 2, 3)])
+def test_array_comes_back_bit_for_bit(start, dtype, shape):
+    saved, array = random_bytes(shape, dtype), random_bytes(shape, dtype)
+    run = start()
+    run.protect("a", array)
+    save(run)
+    array[...] = np.zeros((), dtype)
+    run = start()
+    run.protect("a", array)
+    assert run.resume()
+    assert same_bits(array, saved)
+
+
+def test_nan_payloads_come_back(start):
+    patterns = np.array([0x7FF0000000000001, 0xFFF8DEADBEEF0001, 0x7FF7FFFFFFFFFFFF, 0x8000000000000000], "u8")
+    array = patterns.view("f8").copy()
+    run = start()
+    run.protect("a", array)
+    save(run)
+    array[:] = 0
+    run.resume()
+    assert (array.view("u8") == patterns).all()
+
+
+def test_struct_comes_back_and_is_a_compound_in_the_file(start, tmp_path):
+    saved = np.zeros(5, PARTICLE)
+    saved["x"] = np.arange(15).reshape(5, 3)
+    saved["id"], saved["tag"], saved["spin"]["b"] = range(5), b"ab", 1 - 2j
+    array = saved.copy()
+    run = start()
+    run.protect("particles", array, units="m")
+    save(run)
+    array[:] = np.zeros((), PARTICLE)
+    run.resume()
+    assert all((array[name] == saved[name]).all() for name in PARTICLE.names)
+    (path,) = (tmp_path / "ck" / "shared").glob("line-*/*.h5")
+    with h5py.File(path) as file:
+        dataset = file["particles"]
+        assert set(dataset.dtype.names) == set(PARTICLE.names)
+        assert (dataset["x"] == saved["x"]).all() and (dataset["tag"] == saved["tag"]).all()
+
+
+def test_halo_is_neither_saved_nor_touched(start):
+    whole = np.arange(6.0 * 7 * 8).reshape(6, 7, 8)
+    inside = whole[2:-2, 1:-1, 3:-3]
+    saved = inside.copy()
+    run = start()
+    run.protect("u", inside, backstay.block((2, 5, 2), (0, 0, 0), (2, 5, 2)))
+    save(run)
+    whole[...] = -1
+    run.resume()
+    assert (inside == saved).all()
+    assert (whole == -1).sum() == whole.size - inside.size
+
+
+@pytest.mark.parametrize(
+    "view",
+    [lambda a: a[::2, ::3], lambda a: a.T, lambda a: a[:, 1], lambda a: a["x"][:, :, 1], lambda a: a[:1, ::2]],
+    ids=["steps", "transposed", "column", "field", "one row"],
+)
+def test_strided_view_comes_back_in_place(start, view):
+    whole = random_bytes((6, 9), [("x", "f8", (3,)), ("id", "i4"), ("tag", "S4")])
+    before, part = whole.copy(), view(whole)
+    run = start()
+    run.protect("v", part)
+    save(run)
+    part[...] = np.zeros((), part.dtype)
+    run.resume()
+    assert same_bits(np.ascontiguousarray(part), np.ascontiguousarray(view(before)))
+
+
+def test_array_is_used_in_place_and_kept_alive(start):
+    run = start()
+    array = np.arange(1000.0)
+    alive = weakref.ref(array)
+    run.protect("a", array)
+    del array
+    gc.collect()
+    save(run)
+    alive()[:] = 0
+    run.resume()
+    assert (alive() == np.arange(1000.0)).all()
+    run.unprotect("a")
+    gc.collect()
+    assert alive() is None
+
+
+class Pool:
+    def __init__(self, count):
+        self.x = np.arange(float(count))
+
+    def take(self, x):
+        self.x = x
+
+
+def test_array_that_changes_its_size_comes_back_with_its_size(start):
+    pool = Pool(3)
+    run = start()
+    run.protect("x", get=lambda: pool.x, set=pool.take, placement="list")
+    pool.x = np.arange(11.0) ** 2
+    save(run)
+    pool.x = np.zeros(2)
+    run = start()
+    run.protect("x", get=lambda: pool.x, set=pool.take, placement="list")
+    assert run.resume()
+    assert (pool.x == np.arange(11.0) ** 2).all()
+
+
+def test_set_receives_a_complete_array_and_only_then(start):
+    pool, seen = Pool(4), []
+    run = start()
+    run.protect("x", get=lambda: pool.x * 1, set=lambda x: seen.append(x.copy()))
+    run.resume()
+    assert seen == []
+    save(run)
+    run.resume()
+    assert len(seen) == 1 and (seen[0] == pool.x).all()
+
+
+def test_state_comes_back_with_its_types(start):
+    run = start()
+    state = run.state(step=7, time=0.5, z=1j, done=True, small=np.float32(0.1))
+    save(run)
+    run = start()
+    state = run.state(step=0, time=0.0, z=0j, done=False, small=np.float32(0))
+    assert run.resume().saved_ranks == 1
+    assert (state.step, state.time, state.z, state.done) == (7, 0.5, 1j, True)
+    assert [type(v) for v in (state.step, state.time, state.done)] == [int, float, bool]
+    assert type(state.small) is np.float32 and state.small == np.float32(0.1)
+
+
+def test_state_keeps_the_kind_of_its_numbers(start):
+    state = start().state(step=0, time=0.0, count=np.uint64(3))
+    state.step += 1
+    state.time = 3
+    state.count = 2**64 - 1
+    assert (state.step, state.time, state.count) == (1, 3.0, 2**64 - 1)
+    for name, value in [("step", 1.5), ("time", 1j)]:
+        with pytest.raises(TypeError, match="cannot become"):
+            setattr(state, name, value)
+    with pytest.raises(AttributeError, match="name it in run.state"):
+        state.other = 1
+    with pytest.raises(OverflowError):
+        state.step = 2**63
+
+
+def test_callbacks_save_and_load_any_bytes(start):
+    told = []
+    run = start()
+    run.protect("tree", save=lambda: bytearray(b"\x00\xff tree"), load=told.append)
+    run.protect("nothing", save=lambda: b"", load=told.append)
+    save(run)
+    run.resume()
+    assert told == [b"\x00\xff tree", b""]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: np.random.default_rng(5),
+        lambda: np.random.Generator(np.random.MT19937(5)),
+        lambda: np.random.Philox(5),
+        lambda: np.random.RandomState(5),
+        lambda: random.Random(5),
+    ],
+    ids=["PCG64", "MT19937", "Philox", "RandomState", "random.Random"],
+)
+def test_random_numbers_go_on_as_they_would_have(start, make):
+    def draw(rng):
+        if isinstance(rng, np.random.BitGenerator):
+            return list(rng.random_raw(3))
+        return [rng.gauss(0, 1) for _ in range(3)] if isinstance(rng, random.Random) else list(rng.normal(size=3))
+
+    rng = make()
+    draw(rng)
+    run = start()
+    run.protect_rng("rng", rng)
+    save(run)
+    expected = draw(rng)
+    run.resume()
+    assert draw(rng) == expected
+
+
+# ---- the session ----------------------------------------------------------------------------------------------------
+
+
+def test_fresh_start_is_false(start):
+    resumed = start().resume()
+    assert not resumed and resumed.line == 0
+
+
+def test_outcomes_follow_the_option_every(start):
+    run = start(every=3, policy="wait")
+    run.state(step=0)
+    outcomes = [run.checkpoint() for _ in range(6)]
+    assert [outcome is Outcome.taken for outcome in outcomes] == [False, False, True] * 2
+    run.wait()
+    status = run.status()
+    assert (status.calls, status.taken, status.committed, status.in_flight, status.last_error) == (6, 2, 2, 0, "")
+    assert status.newest_line == 2 and status.staging_bytes > 0
+
+
+def test_verify_counts_and_names_damage(start, tmp_path):
+    run = start()
+    run.protect("a", np.arange(100000.0))
+    save(run)
+    assert run.verify().damage == []
+    (path,) = (tmp_path / "ck" / "shared").glob("line-*/*.h5")
+    with open(path, "r+b") as file:
+        file.seek(100000)
+        byte = file.read(1)
+        file.seek(100000)
+        file.write(bytes([byte[0] ^ 1]))
+    found = run.verify()
+    assert found.lines == 1 and len(found.damage) == 1 and "'a'" in found.damage[0]
+
+
+def test_prune_leaves_the_newest(start):
+    run = start(keep=5)
+    run.state(step=0)
+    for _ in range(3):
+        save(run)
+    run.prune(1)
+    assert run.verify().lines == 1
+    refused(Code.invalid_argument, lambda: run.prune(0), "keep 1 or more")
+
+
+def test_loop_goes_back_to_the_newest_line_after_a_rollback(start):
+    run = start(every=2, policy="wait")
+    state, visited = run.state(step=0), []
+
+    def body():
+        run.resume()
+        while state.step < 6:
+            run.checkpoint()
+            visited.append(state.step)
+            if visited == [0, 1, 2, 3]:
+                run.wait()
+                run.rollback("the field is not finite")
+            state.step += 1
+        return "done"
+
+    assert run.loop(body) == "done"
+    assert visited[:4] == [0, 1, 2, 3] and visited[4] in (1, 3) and visited[-1] == 5
+
+
+def test_exception_of_a_body_passes_through_loop(start):
+    def body():
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        start().loop(body)
+
+
+def test_options_have_two_spellings(start, tmp_path):
+    run = start(options={"shared.layout": "one-file"}, shared_every=1, keep=3)
+    run.state(step=0)
+    save(run)
+    assert [path.name for path in (tmp_path / "ck" / "shared").glob("line-*/*.h5")] == ["all.h5"]
+
+
+def test_other_threads_run_while_a_call_waits(start):
+    run = start()
+    run.protect("a", np.zeros(8 << 20))
+    beats, end = [], threading.Event()
+    thread = threading.Thread(target=lambda: [beats.append(1) for _ in iter(lambda: end.wait(0.001), True)])
+    thread.start()
+    for _ in range(3):
+        save(run)
+    assert run.verify().damage == []
+    end.set()
+    thread.join()
+    assert len(beats) > 3
+
+
+def test_session_closes_twice_and_at_the_end_of_with(start, tmp_path):
+    with backstay.Session(dir=tmp_path / "x", comm=False, log="quiet") as run:
+        run.state(step=0)
+    assert run.closed
+    run.close()
+    refused(Code.invalid_argument, run.checkpoint, "closed")
+
+
+def test_checkpoint_of_a_program_that_forgets_to_close_is_whole(tmp_path):
+    program = "import backstay, numpy as np\nrun = backstay.Session(dir='ck', comm=False, log='quiet')\n"
+    program += "run.protect('a', np.ones(1 << 20))\nrun.checkpoint(now=True)\n"
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(list((tmp_path / "ck" / "shared").glob("line-*/manifest"))) == 1
+
+
+# ---- what is refused ------------------------------------------------------------------------------------------------
+
+
+def read_only():
+    array = np.zeros(3)
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize(
+    ("array", "word"),
+    [
+        (np.array([{}]), "Python objects"),
+        (np.zeros(3, [("a", "O")]), "Python objects"),
+        (np.array(["text"]), "bytes"),
+        (np.array(["2024-01-01"], "M8[D]"), "int64"),
+        (np.arange(4)[::-1], "negative stride"),
+        (np.zeros(3, ">f8"), "byte order"),
+        (np.zeros(3, [("a", ">i4")]), "byte order"),
+        (read_only(), "read-only"),
+        (np.ma.zeros(3), "masked"),
+        ([1, 2], "NumPy array"),
+        (1.5, "run.state"),
+        (np.zeros((1,) * 8), "7"),
+    ],
+)
+def test_array_that_cannot_be_saved_is_refused(start, array, word):
+    refused(Code.invalid_argument, lambda: start().protect("a", array), "region 'a'", word)
+
+
+def test_contradicting_arguments_are_refused(start):
+    run, a = start(), np.zeros(4)
+    for call in (
+        lambda: run.protect("a"),
+        lambda: run.protect("a", a, get=lambda: a, set=print),
+        lambda: run.protect("a", get=lambda: a),
+        lambda: run.protect("a", save=lambda: b""),
+        lambda: run.protect("a", a, "list", block=((4,), (0,), (4,))),
+        lambda: run.protect("a", a, "scattered"),
+        lambda: run.protect("a", save=lambda: b"", load=print, placement="list"),
+        lambda: run.protect("a", a, block=((4,), (0,), (3,))),
+        lambda: run.protect("a", a, block=((4,), (0,), (5,))),
+        lambda: run.state(label="text"),
+        lambda: run.protect_rng("a", a),
+    ):
+        refused(Code.invalid_argument, call)
+
+
+def test_name_used_twice_is_refused(start):
+    run = start()
+    run.protect("a", np.zeros(1))
+    refused(Code.invalid_argument, lambda: run.protect("a", np.zeros(1)), "already protected")
+    refused(Code.not_found, lambda: run.unprotect("b"), "not protected")
+
+
+def test_unknown_option_is_refused_with_the_nearest(start):
+    refused(Code.unknown_option, lambda: start(evry=3), "evry", "every")
+    refused(Code.unknown_option, lambda: start(options={"shared.layuot": "one-file"}), "shared.layout")
+    refused(Code.invalid_argument, lambda: start(every=-1), "every")
+
+
+def test_unknown_variable_is_refused(start, monkeypatch):
+    monkeypatch.setenv("BACKSTAY_EVRY", "3")
+    refused(Code.unknown_option, start, "BACKSTAY_EVRY", "BACKSTAY_EVERY")
+
+
+def test_what_is_no_communicator_is_refused(start):
+    refused(Code.invalid_argument, lambda: start(comm=5), "mpi4py")
+
+
+def test_other_type_or_shape_than_was_saved_is_refused(start):
+    run = start()
+    run.protect("a", np.zeros((2, 3)))
+    save(run)
+    for other in (np.zeros((2, 3), "f4"), np.zeros((3, 2))):
+        run = start()
+        run.protect("a", other)
+        refused(Code.mismatch, run.resume, "'a'")
+
+
+def test_failing_callback_is_said_and_the_run_goes_on(start):
+    broken = [True]
+
+    def saved():
+        if broken[0]:
+            raise ValueError("not now")
+        return b"x"
+
+    run = start()
+    run.protect("tree", save=saved, load=lambda data: 1 / 0)
+    save(run)
+    assert run.status().failed == 1
+    assert "ValueError: not now" in run.status().last_error and "'tree'" in run.status().last_error
+    broken[0] = False
+    save(run)
+    refused(Code.user, run.resume, "ZeroDivisionError", "'tree'")
+
+
+def test_changed_dtype_of_a_moving_array_gives_up_the_line(start):
+    pool = Pool(3)
+    run = start()
+    run.protect("x", get=lambda: pool.x, set=pool.take)
+    pool.x = pool.x.astype("f4")
+    save(run)
+    assert run.status().failed == 1 and run.verify().lines == 0
+    assert "float32" in run.status().last_error and "float64" in run.status().last_error
+
+
+def test_errors_can_be_pickled():
+    error = pickle.loads(pickle.dumps(backstay.Error(Code.io, "a sentence")))
+    assert (error.code, str(error)) == (Code.io, "a sentence")
+
+
+def test_second_session_on_one_directory_is_refused(start, tmp_path):
+    start()
+    refused(Code.locked, lambda: backstay.Session(dir=tmp_path / "ck", comm=False, log="quiet"), "ck")
+
+
+def test_names_of_the_package_are_those_of_the_session():
+    assert all(getattr(backstay, name) is getattr(session, name) for name in session.__all__)

@@ -1,0 +1,186 @@
+"""Sessions of several ranks in Python: 4 ranks write, others read. Needs the compiled module, mpi4py and mpirun."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("backstay._core")
+
+ROOT = Path(__file__).resolve().parents[2]
+PLACES = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+MPIRUN = shutil.which("mpirun", path=PLACES)
+LIMIT = 60  # seconds for one job
+
+START = """
+import numpy as np
+import backstay
+
+def part(rank, size, n=37):
+    return n * rank // size, n * (rank + 1) // size
+
+run = backstay.Session(dir="ck", log="quiet", every=1000000)
+mine, (lower, upper) = run.rank, part(run.rank, run.size)
+u = np.full((upper - lower + 4, 6), -1.0)  # two rows and a column of halo
+inner = u[2:-2, 1:-1]
+run.protect("u", inner, backstay.block((37, 4), (lower, 0), (upper, 4)))
+particles = np.zeros(0)
+def take(x):
+    global particles
+    particles = x
+run.protect("particles", get=lambda: particles, set=take, placement="list")
+state = run.state(step=0)
+"""
+
+WRITE = """
+inner[:] = np.arange(lower * 4, upper * 4).reshape(-1, 4)
+particles = 100.0 * mine + np.arange(mine + 2)
+state.step = 9
+assert run.checkpoint(now=True) is backstay.Outcome.taken
+run.close()
+"""
+
+READ = """
+assert run.resume().saved_ranks == 4
+assert (inner == np.arange(lower * 4, upper * 4).reshape(-1, 4)).all() and state.step == 9
+assert (u == -1).sum() == u.size - inner.size
+pieces = run.comm.gather(particles)
+if mine == 0:
+    saved = np.concatenate([100.0 * rank + np.arange(rank + 2) for rank in range(4)])
+    assert (np.concatenate(pieces) == saved).all()
+    print("all is back")
+"""
+
+
+@pytest.fixture
+def mpi(tmp_path):
+    """Runs a program on so many ranks; gives what it wrote, or fails."""
+    if MPIRUN is None:
+        pytest.skip("there is no mpirun here")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
+    environment |= {"PATH": PLACES, "OMP_NUM_THREADS": "1"}
+
+    def mpi(ranks, program, status=0):
+        (tmp_path / "program.py").write_text(program)
+        command = [ROOT / "cmake" / "mpirun.sh", MPIRUN, str(ranks), str(LIMIT), sys.executable, "program.py"]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, text=True, capture_output=True)
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    return mpi
+
+
+@pytest.mark.parametrize("ranks", [1, 3, 4, 6])
+def test_blocks_and_lists_of_four_ranks_come_back_on(mpi, ranks):
+    mpi(4, START + WRITE)
+    assert "all is back" in mpi(ranks, "from mpi4py import MPI\n" + START + READ)
+
+
+def test_private_data_on_other_ranks_is_refused_on_every_rank(mpi):
+    private = START + "run.protect('own', np.zeros(3))\n"
+    mpi(4, private + WRITE)
+    told = mpi(
+        3,
+        private
+        + """
+try:
+    run.resume()
+except backstay.Error as error:
+    assert error.code == backstay.Code.mismatch and "'own'" in str(error)
+    print("refused")
+""",
+    )
+    assert told.count("refused") == 3
+
+
+def test_redistribute_receives_the_bytes_of_all_old_ranks(mpi):
+    protect = """
+got = []
+run.protect("own", save=lambda: bytes([mine]) * mine, load=got.append,
+            redistribute=lambda pieces, rank, size: got.append((pieces, rank, size)))
+"""
+    mpi(4, START + protect + WRITE)
+    told = mpi(
+        2, START + protect + "run.resume()\nassert got == [([b'', b'\\1', b'\\2\\2', b'\\3' * 3], mine, 2)], got\n"
+    )
+    assert "Error" not in told
+
+
+def test_session_works_on_a_part_of_the_ranks(mpi):
+    told = mpi(
+        4,
+        """
+from mpi4py import MPI
+import backstay
+half = MPI.COMM_WORLD.Split(MPI.COMM_WORLD.rank % 2)
+with backstay.Session(dir="ck", name=f"part{MPI.COMM_WORLD.rank % 2}", comm=half, log="quiet") as run:
+    assert (run.size, run.rank, run.comm) == (2, half.rank, half)
+    run.state(step=1)
+    run.checkpoint(now=True)
+    run.wait()
+    assert run.verify().lines == 1
+print("fine")
+""",
+    )
+    assert told.count("fine") == 4
+
+
+def test_ranks_are_alone_where_they_ask_for_it(mpi):
+    told = mpi(
+        2,
+        """
+import os, backstay
+run = backstay.Session(dir=f"ck-{os.getpid()}", comm=False, log="quiet")
+print("alone" if run.size == 1 and run.comm is None else "together")
+""",
+    )
+    assert told.count("alone") == 2
+
+
+def test_mpi_works_without_mpi4py(mpi):
+    told = mpi(
+        2,
+        """
+import sys
+sys.modules["mpi4py"] = None  # as if it were not installed
+import backstay
+run = backstay.Session(dir="ck", log="quiet")
+run.state(step=run.size)
+run.checkpoint(now=True)
+print("ranks:", run.size)
+""",
+    )
+    assert told.count("ranks: 2") == 2
+
+
+def test_option_that_is_wrong_is_refused_on_every_rank(mpi):
+    told = mpi(
+        3,
+        """
+import backstay
+try:
+    backstay.Session(dir="ck", evry=3)
+except backstay.Error as error:
+    assert error.code == backstay.Code.unknown_option and "every" in str(error)
+    print("refused")
+""",
+    )
+    assert told.count("refused") == 3
+
+
+def test_random_numbers_of_every_rank_are_its_own(mpi):
+    program = """
+import sys, numpy as np, backstay
+run = backstay.Session(dir="ck", log="quiet", every=1000000)
+rng = np.random.default_rng(run.rank)
+run.protect_rng("rng", rng)
+if not run.resume():
+    run.checkpoint(now=True)
+print("drawn", run.rank, rng.integers(1 << 40), flush=True)
+"""
+    first, second = mpi(4, program), mpi(4, program)
+    drawn = [sorted(line for line in told.splitlines() if line.startswith("drawn")) for told in (first, second)]
+    assert drawn[0] == drawn[1] and len(set(drawn[0])) == 4
