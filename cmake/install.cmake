@@ -8,7 +8,12 @@ set(BACKSTAY_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/backstay)
 
 install(TARGETS backstay EXPORT backstay
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT library)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/backstay DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
+set(no_mpi_header)
+if(NOT BACKSTAY_HAVE_MPI)
+  set(no_mpi_header PATTERN backstay_mpi.h EXCLUDE)
+endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/backstay DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library
+        ${no_mpi_header})
 install(FILES ${PROJECT_BINARY_DIR}/include/backstay/config.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/backstay
         COMPONENT library)
 install(EXPORT backstay NAMESPACE backstay:: FILE backstay-targets.cmake DESTINATION ${BACKSTAY_CMAKE_DIR}

@@ -95,7 +95,7 @@ Result<Look> look(Group& group, const MeetingId& id) {
 
 Bytes encode(const std::vector<std::int64_t>& values) {
   const ByteView bytes = std::as_bytes(std::span(values));
-  return {bytes.begin(), bytes.end()};
+  return {bytes.data(), bytes.data() + bytes.size()};
 }
 
 std::vector<std::int64_t> decode(const Bytes& bytes) {
@@ -186,11 +186,11 @@ class FakeComm final : public CheckedComm {
   }
 
   Result<std::vector<Bytes>> do_all_gather(ByteView mine) override {
-    return meet("all_gather", Bytes(mine.begin(), mine.end()));
+    return meet("all_gather", Bytes(mine.data(), mine.data() + mine.size()));
   }
 
   Result<Bytes> do_broadcast(int root, ByteView mine) override {
-    auto all = meet("broadcast", root == rank() ? Bytes(mine.begin(), mine.end()) : Bytes());
+    auto all = meet("broadcast", root == rank() ? Bytes(mine.data(), mine.data() + mine.size()) : Bytes());
     if (!all) return all.failure();
     return std::move((*all)[static_cast<std::size_t>(root)]);
   }
@@ -228,7 +228,7 @@ class FakeComm final : public CheckedComm {
 
   void post(int to, int tag, ByteView bytes) {
     const std::lock_guard lock(group_.world->mutex);
-    group_.world->mailboxes[{group_.name, rank(), to, tag}].emplace_back(bytes.begin(), bytes.end());
+    group_.world->mailboxes[{group_.name, rank(), to, tag}].emplace_back(bytes.data(), bytes.data() + bytes.size());
     group_.world->changed.notify_all();
   }
 
@@ -244,7 +244,7 @@ class FakeComm final : public CheckedComm {
     if (message.size() != bytes.size())
       return fail(Code::mismatch, "rank ", from, " sent ", message.size(), " bytes where ", bytes.size(),
                   " were expected");
-    std::ranges::copy(message, bytes.begin());
+    std::copy_n(message.data(), bytes.size(), bytes.data());
     return {};
   }
 

@@ -266,14 +266,15 @@ Result<std::vector<Bytes>> MpiComm::do_all_gather(ByteView mine) {
     Bytes all;
   };
   const std::size_t total = layout->total;
-  auto held = std::make_shared<Buffers>(Buffers{std::move(*layout), Bytes(mine.begin(), mine.end()), Bytes(total)});
+  auto held = std::make_shared<Buffers>(
+      Buffers{std::move(*layout), Bytes(mine.data(), mine.data() + mine.size()), Bytes(total)});
   BACKSTAY_TRY(collective([comm = handle(), held](MPI_Request* request) {
     return MPI_Iallgatherv(held->mine.data(), static_cast<int>(held->mine.size()), MPI_BYTE, held->all.data(),
                            held->layout.counts.data(), held->layout.displacements.data(), MPI_BYTE, comm, request);
   }));
   std::vector<Bytes> parts;
   for (std::size_t i = 0; i < held->layout.counts.size(); ++i) {
-    const auto begin = held->all.begin() + held->layout.displacements[i];
+    const std::byte* begin = held->all.data() + held->layout.displacements[i];
     parts.emplace_back(begin, begin + held->layout.counts[i]);
   }
   return parts;
@@ -285,7 +286,7 @@ Result<Bytes> MpiComm::do_broadcast(int root, ByteView mine) {
     return MPI_Ibcast(length.get(), 1, MPI_UINT64_T, root, comm, request);
   }));
   auto bytes = std::make_shared<Bytes>(*length);
-  if (root == rank()) std::ranges::copy(mine, bytes->begin());
+  if (root == rank()) std::copy_n(mine.data(), mine.size(), bytes->data());
   const std::size_t largest = group_->options().largest_message;
   for (std::size_t begin = 0; begin < bytes->size(); begin += largest) {
     const int count = static_cast<int>(std::min(largest, bytes->size() - begin));
@@ -325,11 +326,11 @@ Result<void> MpiComm::do_exchange(int to, ByteView out, int from, MutableByteVie
   if (keep) return group_->finish(std::make_shared<Transfer>(receiver, out, sender, in, largest, std::move(keep)));
 
   auto room = own_room(out.size(), in.size());
-  std::ranges::copy(out, room->out.begin());
+  std::copy_n(out.data(), out.size(), room->out.data());
   const auto own_out = ByteView(room->out).first(out.size());
   const auto own_in = MutableByteView(room->in).first(in.size());
   BACKSTAY_TRY(group_->finish(std::make_shared<Transfer>(receiver, own_out, sender, own_in, largest, room)));
-  std::ranges::copy(own_in, in.begin());
+  std::copy_n(own_in.data(), in.size(), in.data());
   return {};
 }
 

@@ -30,9 +30,9 @@ class SelfComm final : public CheckedComm {
   Result<std::unique_ptr<Comm>> do_split(int) override { return make_self_comm(); }
   Result<void> do_barrier() override { return {}; }
   Result<std::vector<Bytes>> do_all_gather(ByteView mine) override {
-    return std::vector<Bytes>{Bytes(mine.begin(), mine.end())};
+    return std::vector<Bytes>{Bytes(mine.data(), mine.data() + mine.size())};
   }
-  Result<Bytes> do_broadcast(int, ByteView mine) override { return Bytes(mine.begin(), mine.end()); }
+  Result<Bytes> do_broadcast(int, ByteView mine) override { return Bytes(mine.data(), mine.data() + mine.size()); }
   Result<std::vector<std::int64_t>> do_all_max(std::vector<std::int64_t> mine) override { return mine; }
   Result<std::unique_ptr<PendingMax>> do_start_all_max(std::vector<std::int64_t> mine) override {
     return std::unique_ptr<PendingMax>(std::make_unique<SelfPendingMax>(std::move(mine)));
@@ -40,13 +40,13 @@ class SelfComm final : public CheckedComm {
 
   Result<void> do_exchange(int, ByteView out, int, MutableByteView in, int tag, Keep) override {
     auto& mail = mail_[tag];
-    if (!out.empty()) mail.emplace_back(out.begin(), out.end());
+    if (!out.empty()) mail.emplace_back(out.data(), out.data() + out.size());
     if (in.empty()) return {};
     // Nobody else could send it later, so there is nothing to wait for.
     if (mail.empty()) return fail(Code::timeout, "no message with tag ", tag, " was sent by this rank to itself");
     if (mail.front().size() != in.size())
       return fail(Code::mismatch, mail.front().size(), " bytes were sent where ", in.size(), " were expected");
-    std::ranges::copy(mail.front(), in.begin());
+    std::copy_n(mail.front().data(), in.size(), in.data());
     mail.pop_front();
     return {};
   }
