@@ -38,9 +38,9 @@ inline constexpr Now now{};
 /// What a call of checkpoint() did. The same on every rank.
 enum class Outcome : int {
   not_due = 0,  ///< nothing was due
-  taken = 1,    ///< captured; it becomes durable in the background
+  taken = 1,    ///< captured; the background makes it durable, or gives it up and says why in status()
   skipped = 2,  ///< due, but an earlier one is still in flight and the policy is `skip`
-  failed = 3,   ///< due, but could not be captured; status().last_error has the sentence
+  failed = 3,   ///< the ranks could not agree, or an earlier one did not settle in time; see status()
   stop = 4,     ///< a signal asked the job to end, and the last checkpoint is durable: leave the loop
 };
 
@@ -221,7 +221,8 @@ class BACKSTAY_EXPORT Session {
   Outcome checkpoint();
   /// Takes one now; waits for staging memory if an earlier one is still in flight.
   Outcome checkpoint(Now);
-  /// Puts back the newest whole line, if there is one. `mismatch` and `version` errors leave it untouched.
+  /// Puts back the newest whole line, if there is one. Code::mismatch and Code::version before any memory is touched, unless
+  /// only the memory's own shape shows that it cannot hold what was saved; Code::corrupt: no line can be put back.
   Resumed resume();
   /// Runs `body`; when it (or a call inside) throws through rollback(), runs it again from its start, where
   /// resume() puts back the newest line.

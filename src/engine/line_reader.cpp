@@ -181,7 +181,12 @@ class LineReader {
 
   Result<void> fill_region(const RegionSpec& spec, const RegionPlan& plan, BadFiles& bad) {
     if (spec.save) return load_by_callback(spec, plan, bad);
-    const View memory = spec.reshape(plan.shape);
+    View memory;
+    try {
+      memory = spec.reshape(plan.shape);
+    } catch (const std::exception& e) {  // a vector that cannot grow, or a program's own function
+      return fail(Code::user, "region '", spec.name, "': its memory could not be made ready: ", e.what());
+    }
     if (!memory.valid)
       return fail(Code::mismatch, "region '", spec.name, "' was saved with shape ", region::describe_shape(plan.shape),
                   ", which the memory protected under that name cannot hold");

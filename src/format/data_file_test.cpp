@@ -75,7 +75,7 @@ TEST(frame, a_file_without_regions_can_be_made) {
 
 TEST(region_name, awkward_names_are_fine_and_impossible_ones_are_explained) {
   for (const char* good : {"u", "velocity x", "flow/u", "Größe", "a.b", "..a", "by_rank2"}) EXPECT_EQ(why_not_a_region_name(good), "") << good;
-  for (const std::string bad : {std::string(""), std::string("/u"), std::string("u/"), std::string("a//b"), std::string("a/./b"),
+  for (const std::string& bad : {std::string(""), std::string("/u"), std::string("u/"), std::string("a//b"), std::string("a/./b"),
                                 std::string(".."), std::string("\xff"), std::string("\xc3"), std::string("a\0b", 3),
                                 std::string("by_rank/x"), std::string(2000, 'x')})
     EXPECT_NE(why_not_a_region_name(bad), "") << bad;

@@ -192,7 +192,8 @@ class ForgetfulStore final : public store::Store {
   std::unique_ptr<store::File> file(const NodePtr& node) { return std::make_unique<ForgetfulFile>(disk_, node); }
   [[nodiscard]] std::pair<NodePtr, std::string> place(const std::string& path) const {
     const auto slash = path.rfind('/');
-    return {disk_->find(slash == path.npos ? "" : path.substr(0, slash)), path.substr(slash == path.npos ? 0 : slash + 1)};
+    return {disk_->find(slash == path.npos ? "" : path.substr(0, slash)),
+            path.substr(slash == path.npos ? 0 : slash + 1)};
   }
 
   std::shared_ptr<Disk> disk_;
@@ -217,7 +218,8 @@ void crash(const Disks& disks, Crash kind, unsigned seed) {
 /// One rank of a job: an engine and the memory that it protects, which is a plain function of a number.
 class JobRank {
  public:
-  JobRank(comm::Comm& comm, const LevelConfig& level, const std::string& dir, const Disks& disks, const std::shared_ptr<store::FaultPlan>& plan)
+  JobRank(comm::Comm& comm, const LevelConfig& level, const std::string& dir, const Disks& disks,
+          const std::shared_ptr<store::FaultPlan>& plan)
       : rank_(comm.rank()) {
     EngineConfig config;
     config.levels = {level};
@@ -297,12 +299,12 @@ void die_at(store::FaultPlan& plan, std::uint64_t operation) {
 
 struct Trial {
   LevelConfig level;
-  std::string dir;   ///< real, for the locks; and for the files where `disks` is empty
+  std::string dir;  ///< real, for the locks; and for the files where `disks` is empty
   Disks disks;
 };
 
-/// A job that resumes, then takes checkpoint `n + 1` and dies at `operation` of it (0: not at all). Gives the state that
-/// it had resumed, and how many operations the checkpoint took.
+/// A job that resumes, then takes checkpoint `n + 1` and dies at `operation` of it (0: not at all). Gives the state
+/// that it had resumed, and how many operations the checkpoint took.
 struct Ran {
   int resumed = -1;
   std::uint64_t operations = 0;
@@ -314,8 +316,10 @@ Ran run_job(const Trial& trial, std::uint64_t operation) {
   comm::run_ranks(ranks, [&](comm::Comm& comm) {
     JobRank job(comm, trial.level, trial.dir, trial.disks, plan);
     const int n = job.resumed();
-    for (int seen = lowest; n < seen && !lowest.compare_exchange_weak(seen, n);) {}
-    for (int seen = highest; n > seen && !highest.compare_exchange_weak(seen, n);) {}
+    for (int seen = lowest; n < seen && !lowest.compare_exchange_weak(seen, n);) {
+    }
+    for (int seen = highest; n > seen && !highest.compare_exchange_weak(seen, n);) {
+    }
     (void)comm.barrier().ok();
     if (comm.rank() == 0) {
       ran.operations = plan->count();

@@ -75,8 +75,10 @@ class Field {
     for (auto i = lower_[0]; i < upper_[0]; ++i)
       for (auto j = lower_[1]; j < upper_[1]; ++j)
         for (auto k = lower_[2]; k < upper_[2]; ++k) {
-          const auto here = ((i - lower_[0] + halo) * shape_[1] + j - lower_[1] + halo) * shape_[2] + k - lower_[2] + halo;
-          body(static_cast<std::uint64_t>((i * global[1] + j) * global[2] + k), values_[static_cast<std::size_t>(here)]);
+          const auto here =
+              ((i - lower_[0] + halo) * shape_[1] + j - lower_[1] + halo) * shape_[2] + k - lower_[2] + halo;
+          body(static_cast<std::uint64_t>((i * global[1] + j) * global[2] + k),
+               values_[static_cast<std::size_t>(here)]);
         }
   }
   backstay::Extents lower_, upper_, shape_;
@@ -104,7 +106,8 @@ std::uint64_t hash_of(const std::vector<Particle>& particles) {
 
 template <>
 struct backstay::describe<Particle> {
-  static constexpr auto members = std::make_tuple(backstay::member("id", &Particle::id), backstay::member("x", &Particle::x));
+  static constexpr auto members =
+      std::make_tuple(backstay::member("id", &Particle::id), backstay::member("x", &Particle::x));
 };
 
 int main(int argc, char** argv) try {

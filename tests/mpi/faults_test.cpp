@@ -24,7 +24,9 @@ namespace fs = std::filesystem;
 
 class Directory {
  public:
-  Directory() : path_(fs::is_directory("/dev/shm") ? "/dev/shm/backstay-test.XXXXXX" : fs::temp_directory_path() / "backstay-test.XXXXXX") {
+  Directory()
+      : path_(fs::is_directory("/dev/shm") ? "/dev/shm/backstay-test.XXXXXX"
+                                           : fs::temp_directory_path() / "backstay-test.XXXXXX") {
     if (mkdtemp(path_.data()) == nullptr) throw std::runtime_error("cannot make " + path_);
   }
   ~Directory() {
@@ -57,7 +59,9 @@ void write_text(const std::string& path, const std::string& text) {
 }
 
 Options options(const std::string& dir, const Options& more = {}) {
-  Options out{{"dir", dir}, {"every", "1"}, {"policy", "wait"}, {"levels", "shared"}, {"shared.layout", "file-per-rank"}, {"log", "quiet"}};
+  Options out{
+      {"dir", dir},    {"every", "1"}, {"policy", "wait"}, {"levels", "shared"}, {"shared.layout", "file-per-rank"},
+      {"log", "quiet"}};
   for (const auto& [name, value] : more) out[name] = value;
   return out;
 }
@@ -120,7 +124,8 @@ Attempt resume_in(const Options& opts) {
   } catch (const Error& e) {
     return {e.code(), e.what(), 0};
   }
-  EXPECT_EQ(state == state_of(out.line == 0 ? -1 : static_cast<std::int64_t>(out.line)), true) << "line " << out.line << " came back wrong";
+  EXPECT_EQ(state == state_of(out.line == 0 ? -1 : static_cast<std::int64_t>(out.line)), true)
+      << "line " << out.line << " came back wrong";
   return out;
 }
 
@@ -152,7 +157,8 @@ std::string said_by_child(const std::function<std::string()>& body) {
   close(ends[1]);
   std::string said;
   std::array<char, 4096> part{};
-  for (ssize_t n = 0; (n = read(ends[0], part.data(), part.size())) > 0;) said.append(part.data(), static_cast<std::size_t>(n));
+  for (ssize_t n = 0; (n = read(ends[0], part.data(), part.size())) > 0;)
+    said.append(part.data(), static_cast<std::size_t>(n));
   close(ends[0]);
   int status = 0;
   waitpid(child, &status, 0);
@@ -196,7 +202,8 @@ TEST(directory, that_may_not_be_written_is_refused) {
 
 TEST(directory, that_is_removed_costs_the_checkpoint_and_not_the_run) {
   const Directory dir;
-  const auto opts = options(dir.path() + "/gone", {{"log", "normal"}, {"levels", "local,shared"}, {"local_dir", dir.path() + "/here"}});
+  const auto opts = options(dir.path() + "/gone",
+                            {{"log", "normal"}, {"levels", "local,shared"}, {"local_dir", dir.path() + "/here"}});
   testing::internal::CaptureStderr();
   {
     Session session(alone, opts);
@@ -232,7 +239,8 @@ std::string through_a_full_store(const Options& opts, std::size_t too_much) {
       out << static_cast<int>(session.checkpoint()) << ' ';
       session.wait();
     }
-    out << session.status().committed << ' ' << session.status().failed << ' ' << session.verify().damage.size() << '\n';
+    out << session.status().committed << ' ' << session.status().failed << ' ' << session.verify().damage.size()
+        << '\n';
   }
   out << testing::internal::GetCapturedStderr();
   std::vector<char> bytes;
@@ -245,7 +253,8 @@ std::string through_a_full_store(const Options& opts, std::size_t too_much) {
 TEST(directory, on_a_store_that_is_full_costs_the_checkpoint_and_not_the_lines) {
   const Directory dir;
   const auto said = said_by_child([&] {
-    if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+    if (geteuid() != 0 || unshare(CLONE_NEWNS) != 0 ||
+        mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         mount("none", dir.path().c_str(), "tmpfs", 0, "size=2m") != 0)
       return std::string("skip");
     return through_a_full_store(options(dir.path(), {{"log", "normal"}}), std::size_t{4} << 20);
@@ -372,7 +381,8 @@ TEST_F(damage, a_flipped_byte_of_a_manifest_is_found_and_never_believed) {
       altered[at] = static_cast<char>(altered[at] ^ static_cast<char>(1U << bit));
       write_text(path, altered);
       const auto out = resume_in(opts_);
-      ASSERT_TRUE(out.line == 1 || out.refused == Code::version) << "at " << at << ": line " << out.line << " " << out.what;
+      ASSERT_TRUE(out.line == 1 || out.refused == Code::version)
+          << "at " << at << ": line " << out.line << " " << out.what;
       ASSERT_FALSE(damage_in(opts_).empty()) << "a flip at " << at << " was not found";
     }
 }

@@ -113,7 +113,8 @@ INSTANTIATE_TEST_SUITE_P(, levels,
                                            Way{"partner", {{"levels", "partner"}, {"nodes", "2"}}},
                                            Way{"file_per_rank", {{"shared.layout", "file-per-rank"}}},
                                            Way{"file_per_node", {{"shared.layout", "file-per-node"}, {"nodes", "2"}}},
-                                           Way{"two_files", {{"shared.layout", "file-per-node"}, {"shared.files", "2"}}},
+                                           Way{"two_files",
+                                               {{"shared.layout", "file-per-node"}, {"shared.files", "2"}}},
                                            Way{"more_files_than_ranks", {{"shared.files", "100"}}},
                                            Way{"one_file", {{"shared.layout", "one-file"}}},
                                            Way{"buffered", {{"shared.layout", "one-file"}, {"direct_io", "off"}}},
@@ -136,8 +137,13 @@ TEST(level, shared_has_as_many_files_as_its_layout_says) {
 
 TEST(level, each_has_its_own_cadence_and_retention) {
   const SharedDirectory dir;
-  auto options = with(usual(dir.path()), {{"levels", "memory,local,shared"}, {"memory.every", "1"}, {"local.every", "3"},
-                                          {"shared.every", "5"}, {"local.keep", "3"}, {"shared.keep", "1"}, {"nodes", two_nodes()}});
+  auto options = with(usual(dir.path()), {{"levels", "memory,local,shared"},
+                                          {"memory.every", "1"},
+                                          {"local.every", "3"},
+                                          {"shared.every", "5"},
+                                          {"local.keep", "3"},
+                                          {"shared.keep", "1"},
+                                          {"nodes", two_nodes()}});
   {
     Session session(MPI_COMM_WORLD, options);
     Stepper code;
@@ -176,7 +182,8 @@ TEST(level, the_lost_node_comes_back_from_its_partner) {
 
 TEST(level, partner_on_one_node_is_refused) {
   const SharedDirectory dir;
-  const auto refusal = refusal_of([&] { Session session(MPI_COMM_WORLD, with(usual(dir.path()), {{"levels", "partner"}, {"nodes", "1"}})); });
+  const auto refusal = refusal_of(
+      [&] { Session session(MPI_COMM_WORLD, with(usual(dir.path()), {{"levels", "partner"}, {"nodes", "1"}})); });
   EXPECT_EQ(refusal.code, Code::invalid_argument);
   EXPECT_TRUE(has(refusal.what, "at least two nodes")) << refusal.what;
 }
@@ -188,7 +195,8 @@ TEST(session, works_on_a_communicator_of_the_users_own) {
   const int colour = rank_of() % 2;
   MPI_Comm half = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, colour, -rank_of(), &half);
-  const auto options = with(usual(dir.path()), {{"name", colour == 0 ? "even" : "odd code"}, {"shared.layout", "one-file"}});
+  const auto options =
+      with(usual(dir.path()), {{"name", colour == 0 ? "even" : "odd code"}, {"shared.layout", "one-file"}});
   run(options, 3 + colour, half);
   resumed_at(options, 2 + colour, half);
   MPI_Comm_free(&half);
@@ -196,7 +204,8 @@ TEST(session, works_on_a_communicator_of_the_users_own) {
 
 TEST(session, two_in_one_program_do_not_meet) {
   const SharedDirectory dir;
-  const auto ocean = with(usual(dir.path()), {{"name", "ocean"}}), air = with(usual(dir.path()), {{"name", "air"}, {"levels", "local"}});
+  const auto ocean = with(usual(dir.path()), {{"name", "ocean"}}),
+             air = with(usual(dir.path()), {{"name", "air"}, {"levels", "local"}});
   {
     Session first(MPI_COMM_WORLD, ocean), second(MPI_COMM_WORLD, air);
     Stepper wet(100), dry(300);
@@ -237,7 +246,8 @@ TEST(session, a_second_one_on_the_same_directory_is_refused_on_every_rank) {
 
 TEST(session, alone_needs_no_other_rank) {
   const SharedDirectory dir;
-  const auto options = with(usual(dir.path()), {{"name", "rank " + std::to_string(rank_of())}, {"levels", "memory,local,shared"}});
+  const auto options =
+      with(usual(dir.path()), {{"name", "rank " + std::to_string(rank_of())}, {"levels", "memory,local,shared"}});
   if (rank_of() % 2 == 0) {
     {
       Session session(alone, options);
@@ -264,7 +274,8 @@ TEST(session, unknown_options_are_refused_with_the_nearest_real_one) {
 TEST(session, options_that_only_one_rank_has_wrong_are_refused_on_every_rank) {
   const SharedDirectory dir;
   const bool last = rank_of() == size_of() - 1;
-  const auto refusal = refusal_of([&] { Session session(MPI_COMM_WORLD, with(usual(dir.path()), {{"keep", last ? "0" : "2"}})); });
+  const auto refusal =
+      refusal_of([&] { Session session(MPI_COMM_WORLD, with(usual(dir.path()), {{"keep", last ? "0" : "2"}})); });
   EXPECT_EQ(refusal.code, Code::invalid_argument);
 }
 
@@ -311,7 +322,10 @@ TEST(decision, the_policy_wait_takes_every_one) {
 
 TEST(decision, the_policy_degrade_writes_the_cheaper_level) {
   const SharedDirectory dir;
-  Session session(MPI_COMM_WORLD, with(usual(dir.path()), {{"policy", "degrade"}, {"levels", "local,shared"}, {"local.every", "1000"}, {"shared.every", "1"}}));
+  Session session(
+      MPI_COMM_WORLD,
+      with(usual(dir.path()),
+           {{"policy", "degrade"}, {"levels", "local,shared"}, {"local.every", "1000"}, {"shared.every", "1"}}));
   Slow slow;
   session.protect("slow", slow.bytes);
   std::string story;
@@ -429,8 +443,10 @@ TEST(decision, a_signal_after_a_rollback_is_still_heard) {
   session.loop([&] {
     session.resume();
     for (; code.step < 400 && !stopped; code.advance()) {
-      if (code.step == 10 && rollbacks == 0) session.checkpoint(now);
-      else stopped = session.checkpoint() == Outcome::stop;
+      if (code.step == 10 && rollbacks == 0)
+        session.checkpoint(now);
+      else
+        stopped = session.checkpoint() == Outcome::stop;
       if (code.step == 200 && rollbacks++ == 0) session.rollback("the test says so");
       if (code.step == 30 && rollbacks == 1) raise(SIGUSR1);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -452,8 +468,9 @@ long resident_kilobytes() {
 
 TEST(memory, does_not_grow_after_the_second_checkpoint) {
   const SharedDirectory dir;
-  Session session(MPI_COMM_WORLD, with(usual(dir.path()), {{"levels", size_of() > 1 ? "local,partner,shared" : "local,shared"},
-                                                           {"nodes", two_nodes()}}));
+  Session session(MPI_COMM_WORLD,
+                  with(usual(dir.path()),
+                       {{"levels", size_of() > 1 ? "local,partner,shared" : "local,shared"}, {"nodes", two_nodes()}}));
   std::vector<double> u(std::size_t{1} << 20, 1.0);
   session.protect("u", u);
   const auto take = [&](int count) {

@@ -12,7 +12,8 @@ namespace fs = std::filesystem;
 std::map<std::string, std::string> lines_in(const std::string& dir) {
   std::map<std::string, std::string> out;
   for (const auto& entry : fs::recursive_directory_iterator(dir))
-    if (entry.is_regular_file() && has(entry.path().string(), "/line-")) out[entry.path().string()] = read_text(entry.path().string());
+    if (entry.is_regular_file() && has(entry.path().string(), "/line-"))
+      out[entry.path().string()] = read_text(entry.path().string());
   return out;
 }
 
@@ -141,8 +142,10 @@ TEST_F(refusals, one_rank_that_protects_another_type_is_heard_by_all) {
   std::vector<float> other(3);
   const auto refusal = resume_with([&](Session& s) {
     s.protect("n", n_);
-    if (rank_of() == size_of() - 1) s.protect("v", other);
-    else s.protect("v", v_);
+    if (rank_of() == size_of() - 1)
+      s.protect("v", other);
+    else
+      s.protect("v", v_);
     s.protect("u", u_, row());
   });
   expect_mismatch(refusal, "'v' was saved as float64");
@@ -178,8 +181,8 @@ TEST(protect, names_that_no_file_can_hold_are_refused) {
   const SharedDirectory dir;
   Session session(MPI_COMM_WORLD, usual(dir.path()));
   int a = 0;
-  const std::vector<std::string> names{"",          "/a",                  "a//b",     "..", "a/.",
-                                       "by_rank/x", std::string("a\0b", 3), "\xff\xfe", std::string(2000, 'n')};
+  const std::vector<std::string> names{
+      "", "/a", "a//b", "..", "a/.", "by_rank/x", std::string("a\0b", 3), "\xff\xfe", std::string(2000, 'n')};
   for (const auto& name : names)
     EXPECT_EQ(refusal_of([&] { session.protect(name, a); }).code, Code::invalid_argument) << name;
 }
@@ -188,12 +191,15 @@ TEST(protect, blocks_and_shapes_that_do_not_fit_are_refused) {
   const SharedDirectory dir;
   Session session(MPI_COMM_WORLD, usual(dir.path()));
   std::vector<double> v(6);
-  const auto code = [&](const Placement& placement) { return refusal_of([&] { session.protect("v", v, placement); }).code; };
-  EXPECT_EQ(code(block({4, 2}, {0, 0}, {4, 2})), Code::invalid_argument);   // eight elements, not six
-  EXPECT_EQ(code(block({3, 2}, {0, 0}, {3, 3})), Code::invalid_argument);   // outside
+  const auto code = [&](const Placement& placement) {
+    return refusal_of([&] { session.protect("v", v, placement); }).code;
+  };
+  EXPECT_EQ(code(block({4, 2}, {0, 0}, {4, 2})), Code::invalid_argument);  // eight elements, not six
+  EXPECT_EQ(code(block({3, 2}, {0, 0}, {3, 3})), Code::invalid_argument);  // outside
   EXPECT_EQ(code(block({3, 2}, {-1, 0}, {2, 2})), Code::invalid_argument);
   EXPECT_EQ(code(block({3, 2}, {0}, {3, 2})), Code::invalid_argument);
-  EXPECT_EQ(refusal_of([&] { session.protect("v", array(v.data(), {1, 1, 1, 1, 1, 1, 1, 6})); }).code, Code::invalid_argument);
+  EXPECT_EQ(refusal_of([&] { session.protect("v", array(v.data(), {1, 1, 1, 1, 1, 1, 1, 6})); }).code,
+            Code::invalid_argument);
   EXPECT_EQ(refusal_of([&] { session.protect("v", array(v.data(), {2, 3}, {3})); }).code, Code::invalid_argument);
   EXPECT_EQ(refusal_of([&] { session.protect("v", array(v.data(), {-1})); }).code, Code::invalid_argument);
   int count = 7;
@@ -234,8 +240,10 @@ TEST(checkpoint, of_ranks_that_protect_other_types_is_given_up) {
   Session session(MPI_COMM_WORLD, usual(dir.path()));
   int whole = 0;
   float real = 0;
-  if (rank_of() == size_of() - 1) session.protect("x", real);
-  else session.protect("x", whole);
+  if (rank_of() == size_of() - 1)
+    session.protect("x", real);
+  else
+    session.protect("x", whole);
   const auto said = failure_of(session);
   EXPECT_TRUE(has(said, "int32") && has(said, "float32")) << said;
 }
@@ -263,7 +271,8 @@ TEST(checkpoint, with_a_callback_that_throws_on_one_rank_is_given_up_on_all) {
   Session session(MPI_COMM_WORLD, usual(dir.path()));
   bool angry = rank_of() == size_of() - 1;
   session.protect("c", Callbacks{[&] { return angry ? throw std::runtime_error("no way") : std::string("fine"); },
-                                 [](std::span<const std::byte>) {}, {}});
+                                 [](std::span<const std::byte>) {},
+                                 {}});
   const auto said = failure_of(session);
   EXPECT_TRUE(has(said, "'c': its save callback failed: no way")) << said;
   angry = false;
@@ -277,7 +286,8 @@ TEST(checkpoint, that_fails_is_thrown_on_every_rank_at_the_same_call_if_asked) {
   Session session(MPI_COMM_WORLD, with(usual(dir.path()), {{"on_error", "throw"}, {"every", "3"}}));
   bool angry = rank_of() == 0;
   session.protect("c", Callbacks{[&] { return angry ? throw std::runtime_error("no way") : std::string("fine"); },
-                                 [](std::span<const std::byte>) {}, {}});
+                                 [](std::span<const std::byte>) {},
+                                 {}});
   std::string story;
   for (int call = 1; call <= 12; ++call) {
     const auto refusal = refusal_of([&] { session.checkpoint(); });

@@ -20,15 +20,17 @@ struct Opaque {
 };
 template <>
 struct backstay::describe<Particle> {
-  static constexpr auto members = std::make_tuple(backstay::member("x", &Particle::x), backstay::member("charge", &Particle::charge),
-                                                  backstay::member("cell", &Particle::cell));
+  static constexpr auto members =
+      std::make_tuple(backstay::member("x", &Particle::x), backstay::member("charge", &Particle::charge),
+                      backstay::member("cell", &Particle::cell));
 };
 
 namespace backstay::mpi_test {
 namespace {
 
 /// Protects with `protect`, takes one checkpoint of what `before` made, and resumes in a new session after `forget`.
-void there_and_back(const std::function<void(Session&)>& protect, const std::function<void()>& forget, const Options& more = {}) {
+void there_and_back(const std::function<void(Session&)>& protect, const std::function<void()>& forget,
+                    const Options& more = {}) {
   const SharedDirectory dir;
   {
     Session session(MPI_COMM_WORLD, with(usual(dir.path()), more));
@@ -52,8 +54,10 @@ void there_and_back(const std::function<void(Session&)>& protect, const std::fun
 template <class T>
 T sample(int seed) {
   const int number = seed * 7 + 3 + rank_of();
-  if constexpr (std::is_arithmetic_v<T>) return static_cast<T>(number);
-  else return T(static_cast<typename T::value_type>(number), static_cast<typename T::value_type>(-1));
+  if constexpr (std::is_arithmetic_v<T>)
+    return static_cast<T>(number);
+  else
+    return T(static_cast<typename T::value_type>(number), static_cast<typename T::value_type>(-1));
 }
 
 template <class T>
@@ -82,7 +86,8 @@ void all_come_back() {
 }
 
 TEST(regions, integers_come_back) {
-  all_come_back<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>();
+  all_come_back<std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t, std::uint32_t,
+                std::uint64_t>();
 }
 TEST(regions, floats_and_complex_numbers_come_back) {
   all_come_back<float, double, long double, std::complex<float>, std::complex<double>, std::complex<long double>>();
@@ -258,7 +263,8 @@ TEST(regions, the_filled_slots_of_a_cell_list_come_back) {
   constexpr int cells = 6, slots = 4;
   std::vector<int> ids(cells * slots, -1), counts{0, 4, 1, 0, 3, rank_of() % 5};
   for (int c = 0; c < cells; ++c)
-    for (int i = 0; i < counts[static_cast<std::size_t>(c)]; ++i) ids[static_cast<std::size_t>(c * slots + i)] = 100 * c + i;
+    for (int i = 0; i < counts[static_cast<std::size_t>(c)]; ++i)
+      ids[static_cast<std::size_t>(c * slots + i)] = 100 * c + i;
   const auto ids_were = ids;
   const auto counts_were = counts;
   there_and_back([&](Session& s) { s.protect("ids", filled_slots(ids.data(), counts.data(), cells, slots)); },
@@ -326,7 +332,8 @@ TEST(regions, arrays_of_no_elements_come_back) {
 }
 
 TEST(regions, names_with_spaces_slashes_and_other_alphabets_come_back) {
-  const std::vector<std::string> names{"wind speed", "fluid/momentum/x", "größe", "密度", "a\"quoted\\one", "#%&'()*;<>?|", std::string(200, 'n')};
+  const std::vector<std::string> names{"wind speed",   "fluid/momentum/x",   "größe", "密度", "a\"quoted\\one",
+                                       "#%&'()*;<>?|", std::string(200, 'n')};
   std::vector<int> values(names.size());
   std::iota(values.begin(), values.end(), 10 * rank_of());
   const auto were = values;
@@ -341,8 +348,9 @@ TEST(regions, names_with_spaces_slashes_and_other_alphabets_come_back) {
 TEST(regions, blocks_of_a_global_array_come_back) {
   const int size = size_of(), rank = rank_of();
   std::vector<double> u(static_cast<std::size_t>(3 * 5), rank);
-  there_and_back([&](Session& s) { s.protect("u", u, block({3 * size, 5}, {3 * rank, 0}, {3 * rank + 3, 5}), "m s-1"); },
-                 [&] { std::fill(u.begin(), u.end(), -1); });
+  there_and_back(
+      [&](Session& s) { s.protect("u", u, block({3 * size, 5}, {3 * rank, 0}, {3 * rank + 3, 5}), "m s-1"); },
+      [&] { std::fill(u.begin(), u.end(), -1); });
   EXPECT_EQ(u, std::vector<double>(15, rank));
 }
 
@@ -368,7 +376,8 @@ TEST(regions, a_large_region_comes_back_whatever_the_threads) {
   if (size_of() > 2) GTEST_SKIP() << "two ranks show it, and eight take too much memory";
   std::vector<double> big(std::size_t{5} << 20);  // 40 MiB: more than one thread copies
   std::iota(big.begin(), big.end(), static_cast<double>(rank_of()));
-  there_and_back([&](Session& s) { s.protect("big", big); }, [&] { std::fill(big.begin(), big.end(), 0.0); }, {{"threads", "3"}});
+  there_and_back([&](Session& s) { s.protect("big", big); }, [&] { std::fill(big.begin(), big.end(), 0.0); },
+                 {{"threads", "3"}});
   EXPECT_EQ(big.front(), rank_of());
   EXPECT_EQ(big.back(), static_cast<double>((5 << 20) - 1 + rank_of()));
 }

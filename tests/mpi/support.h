@@ -35,7 +35,8 @@ class SharedDirectory {
   SharedDirectory() {
     std::error_code ignored;
     const bool in_memory = std::filesystem::is_directory("/dev/shm", ignored);
-    std::string pattern = (in_memory ? "/dev/shm" : std::filesystem::temp_directory_path().string()) + "/backstay-test.XXXXXX";
+    std::string pattern =
+        (in_memory ? "/dev/shm" : std::filesystem::temp_directory_path().string()) + "/backstay-test.XXXXXX";
     if (rank_of() == 0 && mkdtemp(pattern.data()) == nullptr) pattern.assign(pattern.size(), '?');
     MPI_Bcast(pattern.data(), static_cast<int>(pattern.size()), MPI_CHAR, 0, MPI_COMM_WORLD);
     path_ = pattern;

@@ -1,0 +1,289 @@
+"""Kills a simulation at random moments while it writes checkpoints, and requires that it always comes back.
+
+    python tests/crash/kills.py --runs 50 --seed 1              # 50 kills for each mix of levels
+    python tests/crash/kills.py --runs 5 --mix partner,one_file
+
+A history: the simulation starts, is killed at a random moment (one rank; or, where a partner keeps copies, every second
+time all ranks of a node, whose directory is removed as well), is launched again, and so on; the last launch runs to its
+end. After each kill the relaunch must resume from a line that is not older than the newest one whose commit stood in
+events.jsonl before the kill, at a level that survives such a kill; once there was one, "fresh" is a failure, and so is
+every launch that does not end in time, and any end in another hash than that of an undisturbed run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+from backstay import guard  # noqa: E402 - found only with the line above
+
+RANKS, NODES = 4, 2
+LIMIT = 120  # seconds for one launch; it needs a few
+
+MIXES = {
+    "memory_local": {"LEVELS": "memory,local", "MEMORY_EVERY": "1", "LOCAL_EVERY": "2"},
+    "partner": {"LEVELS": "partner", "EVERY": "2"},
+    "file_per_rank": {"LEVELS": "shared", "SHARED_LAYOUT": "file-per-rank", "EVERY": "2"},
+    "file_per_node": {"LEVELS": "shared", "SHARED_LAYOUT": "file-per-node", "EVERY": "2"},
+    "one_file": {"LEVELS": "shared", "SHARED_LAYOUT": "one-file", "EVERY": "2"},
+    "partner_shared": {"LEVELS": "partner,shared", "PARTNER_EVERY": "2", "SHARED_EVERY": "7"},
+}
+
+
+@dataclass
+class Ended:
+    status: int
+    out: str
+    err: str
+
+    def line(self, word: str) -> list[str] | None:
+        """The words of the line of stdout that begins with `word`."""
+        return next((words for words in map(str.split, self.out.splitlines()) if words[:1] == [word]), None)
+
+
+@dataclass
+class Tally:
+    kills: int = 0
+    node_kills: int = 0
+    resumes: int = 0
+    fresh: int = 0
+    ends: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+class Launch:
+    """One start of the simulation, under a mark by which all of its processes are found."""
+
+    def __init__(self, program: Path, steps: int, directory: Path, options: dict[str, str]):
+        self.run_id = f"kills-{os.getpid()}-{time.monotonic_ns()}"
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
+        options = {"DIR": str(directory), "NODES": str(NODES), "TIMEOUT": str(LIMIT), **options}
+        environment |= {f"BACKSTAY_{name}": value for name, value in options.items()}
+        environment |= {guard.MARK: self.run_id, "OMPI_MCA_mpi_yield_when_idle": "1"}
+        mpirun = shutil.which("mpirun") or shutil.which("mpiexec")
+        if not mpirun:
+            raise SystemExit("kills.py: no mpirun is on PATH")
+        flags = ["--oversubscribe", "--bind-to", "none"] if "Open MPI" in version_of(mpirun) else []
+        flags += ["--allow-run-as-root"] if flags and os.geteuid() == 0 else []
+        self.out, self.err = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
+        command = [mpirun, *flags, "-n", str(RANKS), str(program), str(steps)]
+        self.process = subprocess.Popen(command, env=environment, stdout=self.out, stderr=self.err)
+        self.deadline = time.monotonic() + LIMIT
+
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    def in_time(self) -> bool:
+        return time.monotonic() < self.deadline
+
+    def kill(self, ranks: set[int]) -> bool:
+        """SIGKILL to these ranks; False if none of them is there any more."""
+        found = guard.rank_processes(self.run_id)
+        guard.send([pid for rank, pid in found.items() if rank in ranks], 9)
+        return any(rank in ranks for rank in found)
+
+    def end(self) -> Ended:
+        """Waits for the end; what is late is killed and has status 124."""
+        try:
+            status = self.process.wait(max(1.0, self.deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            status = 124
+        guard.end_all(self.run_id)
+        self.process.wait()
+        texts = []
+        for stream in (self.out, self.err):
+            stream.seek(0)
+            texts.append(stream.read())
+            stream.close()
+        return Ended(status, *texts)
+
+
+def version_of(mpirun: str) -> str:
+    return subprocess.run([mpirun, "--version"], capture_output=True, text=True, check=False).stdout
+
+
+def events_of(directory: Path) -> list[dict]:
+    """What events.jsonl says; a last line that a kill has torn is left out."""
+    events = []
+    try:
+        lines = (directory / "events.jsonl").read_text().splitlines()
+    except OSError:
+        return events
+    for line in lines:
+        try:
+            events.append(json.loads(line))
+        except ValueError:
+            continue
+    return events
+
+
+def newest_committed(directory: Path, levels: set[str]) -> int:
+    """The newest line committed at one of these levels; 0 for none."""
+    commits = [e for e in events_of(directory) if e.get("event") == "commit" and e.get("level") in levels]
+    return max((int(e["line"]) for e in commits), default=0)
+
+
+def started(launch: Launch, directory: Path, starts: int) -> bool:
+    """Waits until the session of this launch is open."""
+    while launch.running() and launch.in_time():
+        if sum(e.get("event") == "start" for e in events_of(directory)) > starts:
+            return True
+        time.sleep(0.005)
+    return False
+
+
+class History:
+    """Kills and relaunches in one directory, until the last launch runs to its end."""
+
+    def __init__(self, program: Path, steps: int, mix: str, expected_hash: str, chance: random.Random, tally: Tally):
+        self.program, self.steps, self.mix, self.expected = program, steps, mix, expected_hash
+        self.chance, self.tally = chance, tally
+        self.committed = 0  # must come back, or something newer
+        self.lost: int | None = None  # the node that was lost last
+        self.newest_when_lost = 0  # the newest line at the level partner by then
+
+    def run(self, directory: Path, kills: int) -> None:
+        for _ in range(kills):
+            launch = Launch(self.program, self.steps, directory, MIXES[self.mix])
+            if not self._kill_once(launch, directory):
+                return
+        launch = Launch(self.program, self.steps, directory, MIXES[self.mix])
+        self._check_end(launch.end())
+
+    def _kill_once(self, launch: Launch, directory: Path) -> bool:
+        """One kill; False when the history is over, because the simulation had ended before or something failed."""
+        starts = sum(e.get("event") == "start" for e in events_of(directory))
+        if not started(launch, directory, starts):
+            self._fail("the simulation did not start in time", launch.end())
+            return False
+        time.sleep(self.chance.uniform(0, 0.8) ** 2)  # early moments, resume among them, more often than late ones
+        node = self._node_to_lose(directory) if "partner" in self.mix and self.chance.random() < 0.5 else None
+        ranks = {self.chance.randrange(RANKS)} if node is None else ranks_of(node)
+        hit = launch.kill(ranks)
+        ended = launch.end()
+        if ended.status == 124:
+            self._fail("the launch did not end after a rank was killed", ended)
+            return False
+        if not hit:  # it was over already
+            self._check_end(ended)
+            return False
+        self._check_beginning(ended, may_be_silent=True)
+        self.tally.kills += 1
+        survives = {"local", "partner", "shared"}
+        if node is not None:
+            self.tally.node_kills += 1
+            self.lost = node
+            self.newest_when_lost = newest_committed(directory, {"partner"})
+            shutil.rmtree(directory / f"node-{node}", ignore_errors=True)
+            survives = {"partner", "shared"}
+        # Lines of a level that did not survive count no more, but what came back before must come back again.
+        self.committed = max(self.committed if node is None else 0, newest_committed(directory, survives))
+        return True
+
+    def _node_to_lose(self, directory: Path) -> int:
+        """Any; but while the copies of a lost one have not been made again, that one: a partner bears one loss."""
+        if self.lost is not None and newest_committed(directory, {"partner"}) == self.newest_when_lost:
+            return self.lost
+        return self.chance.randrange(NODES)
+
+    def _check_beginning(self, ended: Ended, may_be_silent: bool = False) -> None:
+        """The launch came back from no older line than it had to. Killed early enough, it may not have said so."""
+        resumed = ended.line("resumed")
+        if resumed:
+            self.tally.resumes += 1
+            if int(resumed[2]) < self.committed:
+                self._fail(f"resumed from line {resumed[2]}, although line {self.committed} was committed", ended)
+        elif ended.line("fresh"):
+            self.tally.fresh += 1
+            if self.committed:
+                self._fail(f"a fresh start, although line {self.committed} was committed", ended)
+        elif not may_be_silent:
+            self._fail("neither resumed nor fresh", ended)
+
+    def _check_end(self, ended: Ended) -> None:
+        self._check_beginning(ended)
+        self.tally.ends += 1
+        if ended.status != 0 or ended.line("hash") != ["hash", self.expected]:
+            self._fail(f"the last launch ended with status {ended.status} and {ended.line('hash')}", ended)
+
+    def _fail(self, what: str, ended: Ended) -> None:
+        self.tally.failures.append(f"{self.mix}: {what}\n{ended.out}{ended.err[-3000:]}")
+
+
+def ranks_of(node: int) -> set[int]:
+    return {rank for rank in range(RANKS) if rank * NODES // RANKS == node}
+
+
+def undisturbed_hash(program: Path, steps: int, directory: Path) -> str:
+    ended = Launch(program, steps, directory, {"LEVELS": "memory", "EVERY": "100000"}).end()
+    words = ended.line("hash")
+    if ended.status != 0 or words is None:
+        raise SystemExit(f"kills.py: the undisturbed run ended with status {ended.status}\n{ended.out}{ended.err}")
+    return words[1]
+
+
+def campaign(program: Path, mix: str, runs: int, steps: int, seed: int, kills_each: int, expected: str) -> Tally:
+    """Histories of `kills_each` kills, until there were `runs` of them or something failed."""
+    tally, chance = Tally(), random.Random(f"{seed} {mix}")
+    place = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    while tally.kills < runs and not tally.failures:
+        directory = Path(tempfile.mkdtemp(prefix="backstay-kills.", dir=place))
+        History(program, steps, mix, expected, chance, tally).run(directory, min(kills_each, runs - tally.kills))
+        if tally.failures:
+            tally.failures[-1] += f"\nits directory is kept: {directory}"
+        else:
+            shutil.rmtree(directory)
+    return tally
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    build = Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", ROOT / "build" / "dev"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5, help="kills for each mix")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--mix", default=",".join(MIXES), help="list of " + ", ".join(MIXES))
+    parser.add_argument("--steps", type=int, default=2500)
+    parser.add_argument("--kills-each", type=int, default=5, help="kills in one history")
+    parser.add_argument("--program", type=Path, default=build / "tests" / "crash" / "stepper")
+    options = parser.parse_args(arguments)
+    unknown = set(options.mix.split(",")) - set(MIXES)
+    if unknown:
+        parser.error(f"there is no mix {unknown.pop()}; there are {', '.join(MIXES)}")
+    if not options.program.exists():
+        parser.error(f"{options.program} is missing: build the target stepper, or name it with --program")
+    return options
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parse(arguments)
+    with tempfile.TemporaryDirectory(prefix="backstay-kills.") as directory:
+        expected = undisturbed_hash(options.program, options.steps, Path(directory))
+    failed = 0
+    for mix in options.mix.split(","):
+        start = time.monotonic()
+        tally = campaign(options.program, mix, options.runs, options.steps, options.seed, options.kills_each, expected)
+        failed += len(tally.failures)
+        print(
+            f"{mix:15} {tally.kills} kills ({tally.node_kills} of whole nodes)  {tally.resumes} resumed  "
+            f"{tally.fresh} fresh before the first commit  {tally.ends} ended bit-identical  "
+            f"{len(tally.failures)} failed  {time.monotonic() - start:.0f} s",
+            flush=True,
+        )
+        for failure in tally.failures:
+            print(failure, file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+// stepper STEPS: a small deterministic simulation that kills.py kills. Each rank holds a vector; at each step a rank
+// mixes the edge of its neighbour into its own, so that a state put together from two checkpoints ends in another hash.
+// Rank 0 prints "resumed LEVEL LINE STEP" or "fresh", and at the end "hash H".
+#include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backstay/backstay.hpp"
+
+namespace {
+
+struct Simulation {
+  std::int64_t step = 0;
+  std::vector<std::uint64_t> cells;
+  std::vector<double> tail;  // changes its size
+  std::mt19937_64 random;
+
+  Simulation(int rank, std::size_t count) : cells(count), random(static_cast<std::uint64_t>(rank) + 1) {
+    for (auto& cell : cells) cell = random();
+  }
+  void protect(backstay::Session& session) {
+    const auto n = static_cast<std::int64_t>(cells.size());
+    session.protect("step", step);
+    session.protect("cells", cells,
+                    backstay::block({n * session.size()}, {n * session.rank()}, {n * (session.rank() + 1)}));
+    session.protect("tail", tail);
+    session.protect("random", random);
+  }
+  void advance(MPI_Comm comm) {
+    int rank = 0, size = 1;
+    MPI_Comm_rank(comm, &rank);
+    MPI_Comm_size(comm, &size);
+    std::uint64_t theirs = 0;
+    MPI_Sendrecv(&cells.back(), 1, MPI_UINT64_T, (rank + 1) % size, 0, &theirs, 1, MPI_UINT64_T,
+                 (rank + size - 1) % size, 0, comm, MPI_STATUS_IGNORE);
+    std::uint64_t carry = theirs ^ random();
+    for (auto& cell : cells) carry = cell = (cell ^ carry) * 0x9e3779b97f4a7c15ULL + static_cast<std::uint64_t>(step);
+    tail.resize(static_cast<std::size_t>(step % 50 + 1), static_cast<double>(carry >> 40));
+    ++step;
+  }
+  [[nodiscard]] std::uint64_t hash(MPI_Comm comm) const {
+    std::uint64_t mine = static_cast<std::uint64_t>(step);
+    for (auto cell : cells) mine = (mine ^ cell) * 0x100000001b3ULL;
+    for (double x : tail) mine = (mine ^ static_cast<std::uint64_t>(x)) * 0x100000001b3ULL;
+    std::uint64_t all = 0;
+    MPI_Allreduce(&mine, &all, 1, MPI_UINT64_T, MPI_SUM, comm);
+    return all;
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const std::int64_t steps = argc > 1 ? std::atoll(argv[1]) : 1000;
+  backstay::Session session(argc, argv);
+  Simulation simulation(session.rank(), 8000);
+  simulation.protect(session);
+  const auto found = session.resume();
+  if (session.rank() == 0) {
+    if (found)
+      std::printf("resumed %s %" PRIu64 " %" PRId64 "\n", found.level.c_str(), found.line, simulation.step);
+    else
+      std::printf("fresh\n");
+    std::fflush(stdout);
+  }
+  while (simulation.step < steps) {
+    session.checkpoint();
+    simulation.advance(session.comm());
+    std::this_thread::sleep_for(std::chrono::microseconds(500));
+  }
+  const auto hash = simulation.hash(session.comm());
+  if (session.rank() == 0) std::printf("hash %016" PRIx64 "\n", hash);
+  return 0;
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "stepper: %s\n", e.what());
+  return 3;
+}

@@ -1,0 +1,310 @@
+// What several ranks make of damage, of a lost directory and of another number of ranks. (What one process makes of
+// every byte of a file is in faults_test.cpp.)
+#include <random>
+
+#include "support.h"
+
+namespace backstay::mpi_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A block and a list whose values say which line they are of.
+struct State {
+  std::vector<double> u = std::vector<double>(3000);
+  std::vector<std::int32_t> list;
+
+  void protect(Session& session) {
+    const auto n = static_cast<std::int64_t>(u.size());
+    session.protect("u", u, block({n * session.size()}, {n * session.rank()}, {n * (session.rank() + 1)}));
+    session.protect("list", list, distributed_list());
+  }
+  void become(int line) {
+    for (std::size_t i = 0; i < u.size(); ++i) u[i] = line * 1e6 + rank_of() * 1e4 + static_cast<double>(i);
+    list.assign(static_cast<std::size_t>(20 + rank_of()), line);
+  }
+  bool operator==(const State&) const = default;
+};
+
+void write_lines(const Options& options, int count) {
+  Session session(MPI_COMM_WORLD, options);
+  State state;
+  state.protect(session);
+  for (int line = 1; line <= count; ++line) {
+    state.become(line);
+    session.checkpoint(now);
+  }
+  session.wait();
+  ASSERT_EQ(session.status().newest_line, static_cast<std::uint64_t>(count)) << session.status().last_error;
+}
+
+/// The line that comes back, the same on every rank and every byte right; 0 where resume() refused.
+std::uint64_t line_that_comes_back(const Options& options) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  Session session(MPI_COMM_WORLD, options);
+  State state, expected;
+  state.protect(session);
+  Resumed found;
+  const auto refusal = refusal_of([&] { found = session.resume(); });
+  if (refusal.code != Code::ok) return 0;
+  expected.become(static_cast<int>(found.line));
+  EXPECT_TRUE(state == expected) << "line " << found.line << " came back wrong";
+  expect_same_on_all_ranks(std::to_string(found.line));
+  return found.line;
+}
+
+std::size_t damage_in(const Options& options) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  Session session(MPI_COMM_WORLD, options);
+  const auto damage = session.verify().damage;
+  expect_same_on_all_ranks(std::to_string(damage.size()) + (damage.empty() ? "" : damage.front()));
+  return damage.size();
+}
+
+/// On rank 0, while the others wait.
+void once(const std::function<void()>& work) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank_of() == 0) work();
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+void flip(const std::string& path, std::uint64_t at) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekg(static_cast<std::streamoff>(at));
+  const int byte = file.get();
+  file.seekp(static_cast<std::streamoff>(at));
+  file.put(static_cast<char>(byte ^ 0x10));
+}
+
+/// For some bytes of the file: flipped, `check` called, flipped back.
+void with_flips(const std::string& path, int count, const std::function<void(std::uint64_t)>& check) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  const auto size = fs::file_size(path);
+  std::mt19937_64 random(5);  // the same on every rank
+  for (int i = 0; i < count; ++i) {
+    const std::uint64_t at = i < 4 ? static_cast<std::uint64_t>(i) * 6 : random() % size;
+    once([&] { flip(path, at); });
+    check(at);
+    once([&] { flip(path, at); });
+  }
+}
+
+class damaged : public ::testing::Test {
+ protected:
+  const SharedDirectory dir_;
+};
+
+TEST_F(damaged, file_of_a_node_is_read_from_the_partners_copy) {
+  if (size_of() == 1) GTEST_SKIP() << "one rank has no partner";
+  const auto options = with(usual(dir_.path()), {{"levels", "partner"}, {"nodes", "2"}});
+  write_lines(options, 2);
+  const std::string original = dir_.path() + "/node-0/partner/line-00000002/rank-00000.h5";
+  const std::string copy = dir_.path() + "/node-1/partner/line-00000002/copy-rank-00000.h5";
+  for (const auto& path : {original, copy})
+    with_flips(path, 20, [&](std::uint64_t at) {
+      ASSERT_EQ(line_that_comes_back(options), 2U) << path << " at " << at;
+      ASSERT_GT(damage_in(options), 0U) << path << " at " << at;
+    });
+  once([&] { flip(copy, 9000); });
+  with_flips(original, 12, [&](std::uint64_t at) {
+    const auto line = line_that_comes_back(options);
+    ASSERT_TRUE(line == 1 || line == 2) << at;  // 2: a byte that only other readers look at
+  });
+  once([&] { flip(original, 9000); });
+  EXPECT_EQ(line_that_comes_back(options), 1U) << "both are bad in the same place";
+}
+
+TEST_F(damaged, manifest_of_one_node_is_replaced_by_the_other_nodes) {
+  if (size_of() == 1) GTEST_SKIP();
+  const auto options = with(usual(dir_.path()), {{"levels", "local"}, {"nodes", "2"}});
+  write_lines(options, 2);
+  for (const char* node : {"/node-0", "/node-1"})
+    with_flips(dir_.path() + node + "/local/line-00000002/manifest", 10,
+               [&](std::uint64_t at) { EXPECT_EQ(line_that_comes_back(options), 2U) << at; });
+}
+
+TEST_F(damaged, file_of_many_ranks_gives_the_older_line_to_all_of_them) {
+  const auto options = with(usual(dir_.path()), {{"shared.layout", "one-file"}});
+  write_lines(options, 2);
+  with_flips(dir_.path() + "/shared/line-00000002/all.h5", 60, [&](std::uint64_t at) {
+    const auto line = line_that_comes_back(options);
+    ASSERT_TRUE(line == 1 || line == 2) << at;
+    ASSERT_GT(damage_in(options), 0U) << at;
+  });
+  EXPECT_EQ(line_that_comes_back(options), 2U);
+}
+
+TEST_F(damaged, node_directory_costs_checkpoints_and_not_the_run) {
+  if (size_of() == 1) GTEST_SKIP();
+  const auto options = with(usual(dir_.path()), {{"levels", "local,shared"}, {"nodes", "2"}});
+  {
+    Session session(MPI_COMM_WORLD, options);
+    State state;
+    state.protect(session);
+    for (int line = 1; line <= 3; ++line) {
+      if (line == 2) once([&] { fs::remove_all(dir_.path() + "/node-1"); });
+      state.become(line);
+      EXPECT_EQ(session.checkpoint(now), Outcome::taken);
+      session.wait();
+    }
+    EXPECT_EQ(session.status().committed, 4U) << session.status().last_error;
+    EXPECT_EQ(session.status().failed, 2U);
+    expect_same_on_all_ranks(session.status().last_error);
+    EXPECT_TRUE(has(session.status().last_error, "node-1")) << session.status().last_error;
+  }
+  EXPECT_EQ(line_that_comes_back(options), 3U);
+}
+
+TEST_F(damaged, line_without_the_file_of_one_rank_gives_the_older_one) {
+  const auto options = with(usual(dir_.path()), {{"shared.layout", "file-per-rank"}});
+  write_lines(options, 2);
+  const std::string number = std::to_string(size_of() - 1);
+  once([&] { fs::remove(dir_.path() + "/shared/line-00000002/rank-0000" + number + ".h5"); });
+  EXPECT_EQ(line_that_comes_back(options), 1U);
+}
+
+TEST_F(damaged, files_of_two_ranks_that_were_swapped_are_not_taken) {
+  if (size_of() == 1) GTEST_SKIP();
+  const auto options = with(usual(dir_.path()), {{"shared.layout", "file-per-rank"}});
+  write_lines(options, 2);
+  const std::string line = dir_.path() + "/shared/line-00000002/";
+  once([&] {
+    fs::rename(line + "rank-00000.h5", line + "x");
+    fs::rename(line + "rank-00001.h5", line + "rank-00000.h5");
+    fs::rename(line + "x", line + "rank-00001.h5");
+  });
+  EXPECT_EQ(line_that_comes_back(options), 1U);
+}
+
+// ---- another number of ranks ------------------------------------------------------------------------------------
+
+/// The first half of the ranks, or all if there is one.
+class fewer_ranks : public ::testing::Test {
+ protected:
+  fewer_ranks() {
+    in_ = rank_of() < std::max(1, size_of() / 2);
+    MPI_Comm_split(MPI_COMM_WORLD, in_ ? 0 : 1, rank_of(), &half_);
+  }
+  ~fewer_ranks() override { MPI_Comm_free(&half_); }
+  const SharedDirectory dir_;
+  MPI_Comm half_ = MPI_COMM_NULL;
+  bool in_ = false;
+};
+
+TEST_F(fewer_ranks, redistribute_gets_the_bytes_of_every_old_rank_in_order) {
+  const auto options = usual(dir_.path());
+  std::string mine = "rank " + std::to_string(rank_of()) + std::string(static_cast<std::size_t>(rank_of()), '.'), got;
+  const Callbacks callbacks{
+      [&] { return mine; },
+      [&](std::span<const std::byte> bytes) { got.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size()); },
+      [&](const std::vector<std::span<const std::byte>>& all, int rank, int size) {
+        got = std::to_string(rank) + "/" + std::to_string(size) + ":";
+        for (const auto& bytes : all)
+          got += std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()) + ";";
+      }};
+  {
+    Session session(MPI_COMM_WORLD, options);
+    session.protect("c", callbacks);
+    session.checkpoint(now);
+  }
+  if (in_) {
+    Session session(half_, options);
+    session.protect("c", callbacks);
+    EXPECT_TRUE(session.resume());
+    std::string expected = std::to_string(rank_of(half_)) + "/" + std::to_string(size_of(half_)) + ":";
+    for (int rank = 0; rank < size_of(); ++rank)
+      expected += "rank " + std::to_string(rank) + std::string(static_cast<std::size_t>(rank), '.') + ";";
+    EXPECT_EQ(got, size_of() == 1 ? mine : expected);
+  }
+}
+
+TEST_F(fewer_ranks, private_data_are_refused_alike_and_the_line_stays) {
+  if (size_of() == 1) GTEST_SKIP();
+  const auto options = usual(dir_.path());
+  std::vector<int> own(2, rank_of());
+  {
+    Session session(MPI_COMM_WORLD, options);
+    session.protect("own", own);
+    session.checkpoint(now);
+  }
+  if (in_) {
+    Session session(half_, options);
+    session.protect("own", own);
+    std::string said;
+    try {
+      session.resume();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Code::mismatch);
+      said = e.what();
+    }
+    EXPECT_TRUE(has(said, "'own' is private to a rank and was saved by " + std::to_string(size_of()) + " ranks"))
+        << said;
+    expect_same_on_all_ranks(said, half_);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  own.assign(5, -1);
+  Session session(MPI_COMM_WORLD, options);
+  session.protect("own", own);
+  EXPECT_TRUE(session.resume());
+  EXPECT_EQ(own, std::vector<int>(2, rank_of()));
+}
+
+TEST_F(fewer_ranks, a_replicated_scalar_that_was_not_the_same_everywhere_is_refused) {
+  if (size_of() == 1) GTEST_SKIP();
+  const auto options = usual(dir_.path());
+  int same = 3, other = rank_of();
+  {
+    Session session(MPI_COMM_WORLD, options);
+    session.protect("same", same);
+    session.protect("other", other);
+    session.checkpoint(now);
+  }
+  if (in_) {
+    Session session(half_, options);
+    session.protect("same", same);
+    session.protect("other", other);
+    try {
+      session.resume();
+      ADD_FAILURE() << "resumed";
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Code::mismatch);
+      EXPECT_TRUE(has(e.what(), "'other' is replicated")) << e.what();
+    }
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
+TEST_F(fewer_ranks, a_line_of_fewer_ranks_comes_back_on_more) {
+  const auto options = usual(dir_.path());
+  const std::int64_t total = 96;
+  const auto part = [&](MPI_Comm comm) {
+    const std::int64_t rank = rank_of(comm), size = size_of(comm);
+    return block({total}, {total * rank / size}, {total * (rank + 1) / size});
+  };
+  std::vector<std::int64_t> u, list;
+  if (in_) {
+    const auto mine = part(half_);
+    for (auto i = mine.lower[0]; i < mine.upper[0]; ++i) u.push_back(i * i);
+    list.assign(static_cast<std::size_t>(rank_of(half_) + 1), rank_of(half_));
+    Session session(half_, options);
+    session.protect("u", u, mine);
+    session.protect("list", list, distributed_list());
+    session.checkpoint(now);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  const auto mine = part(MPI_COMM_WORLD);
+  u.assign(static_cast<std::size_t>(mine.upper[0] - mine.lower[0]), -1);
+  list.clear();
+  Session session(MPI_COMM_WORLD, options);
+  session.protect("u", u, mine);
+  session.protect("list", list, distributed_list());
+  EXPECT_EQ(session.resume().saved_ranks, std::max(1, size_of() / 2));
+  for (auto i = mine.lower[0]; i < mine.upper[0]; ++i) ASSERT_EQ(u[static_cast<std::size_t>(i - mine.lower[0])], i * i);
+  const auto writers = static_cast<std::int64_t>(std::max(1, size_of() / 2));
+  auto held = static_cast<std::int64_t>(list.size()), all = std::int64_t{0};
+  MPI_Allreduce(&held, &all, 1, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
+  EXPECT_EQ(all, writers * (writers + 1) / 2);
+}
+
+}  // namespace
+}  // namespace backstay::mpi_test
