@@ -1,7 +1,7 @@
 // What a checkpoint costs, against limits measured in the same run beside it. One JSON object a line on stdout.
 //   mpirun -n 4 cost DIR MIB_PER_RANK ARRAYS REPEATS
-// Limits: copy = memcpy into touched memory; W = copy + write(2) of the same bytes to a new file a rank; WS = W + fsync;
-// read = read(2) of such a file into touched memory. Every time is that of the slowest rank, from a barrier on.
+// Limits: copy = memcpy into touched memory; W = copy + write(2) of the same bytes to a new file a rank; WS = W +
+// fsync; read = read(2) of such a file into touched memory. Every time is that of the slowest rank, from a barrier on.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -32,7 +32,9 @@ struct Setup {
 double cpu_seconds() {
   rusage use{};
   getrusage(RUSAGE_SELF, &use);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
   return seconds(use.ru_utime) + seconds(use.ru_stime);
 }
 
@@ -106,8 +108,8 @@ class Data {
 
 void print(const Setup& s, const std::string& what, const std::map<std::string, double>& numbers) {
   if (s.rank != 0) return;
-  std::printf("{\"what\": \"%s\", \"dir\": \"%s\", \"mib\": %zu, \"arrays\": %zu, \"ranks\": %d, \"repeats\": %d", what.c_str(), s.dir.c_str(),
-              s.bytes >> 20, s.arrays, s.ranks, s.repeats);
+  std::printf("{\"what\": \"%s\", \"dir\": \"%s\", \"mib\": %zu, \"arrays\": %zu, \"ranks\": %d, \"repeats\": %d",
+              what.c_str(), s.dir.c_str(), s.bytes >> 20, s.arrays, s.ranks, s.repeats);
   for (const auto& [name, value] : numbers) std::printf(", \"%s\": %.6g", name.c_str(), value);
   std::printf("}\n");
   std::fflush(stdout);
@@ -126,7 +128,11 @@ struct Series {
 /// Limits and checkpoint take turns, so that a slow moment of the machine meets both; ratios are of neighbours.
 void measure_level(const Setup& s, Data& data, const std::string& what, backstay::Options options) {
   const std::string dir = s.dir + "/" + what;
-  options.insert({{"dir", dir}, {"log", "quiet"}, {"policy", "wait"}, {"interval", "1000000"}, {"nodes", std::to_string(s.ranks / 2)}});
+  options.insert({{"dir", dir},
+                  {"log", "quiet"},
+                  {"policy", "wait"},
+                  {"interval", "1000000"},
+                  {"nodes", std::to_string(s.ranks / 2)}});
   Series series;
   {
     backstay::Session run(MPI_COMM_WORLD, options);
@@ -151,9 +157,15 @@ void measure_level(const Setup& s, Data& data, const std::string& what, backstay
       });
       double slowest = 0;
       MPI_Allreduce(&blocked, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-      const std::map<std::string, double> numbers{{"copy", copy}, {"w", w}, {"ws", ws}, {"blocked", slowest}, {"durable", durable},
-                                                  {"cpu", sum_over_ranks(cpu_seconds() - cpu)}, {"blocked_per_copy", slowest / copy},
-                                                  {"durable_per_w", durable / w}, {"durable_per_ws", durable / ws}};
+      const std::map<std::string, double> numbers{{"copy", copy},
+                                                  {"w", w},
+                                                  {"ws", ws},
+                                                  {"blocked", slowest},
+                                                  {"durable", durable},
+                                                  {"cpu", sum_over_ranks(cpu_seconds() - cpu)},
+                                                  {"blocked_per_copy", slowest / copy},
+                                                  {"durable_per_w", durable / w},
+                                                  {"durable_per_ws", durable / ws}};
       for (const auto& [name, x] : numbers) series.add(name, x);
     }
     if (run.status().failed > 0) {
@@ -182,7 +194,12 @@ int main(int argc, char** argv) {
   }
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-  Setup s{argv[1], static_cast<std::size_t>(std::atol(argv[2])) << 20, static_cast<std::size_t>(std::atol(argv[3])), std::atoi(argv[4]), 0, 1};
+  Setup s{argv[1],
+          static_cast<std::size_t>(std::atol(argv[2])) << 20,
+          static_cast<std::size_t>(std::atol(argv[3])),
+          std::atoi(argv[4]),
+          0,
+          1};
   MPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &s.ranks);
   std::filesystem::create_directories(s.dir);

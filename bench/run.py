@@ -1,7 +1,7 @@
 """Measures what a checkpoint costs, as ratios to limits taken in the same run, and says which bars are met.
 
-    ./dev bench            the whole matrix, a table, a plot and the raw output in bench/results/
-    ./dev bench --bars     64 MiB a rank on 4 and 8 ranks, and tgv; one line a bar: name value bar ok|short
+./dev bench            the whole matrix, a table, a plot and the raw output in bench/results/
+./dev bench --bars     64 MiB a rank on 4 and 8 ranks, and tgv; one line a bar: name value bar ok|short
 """
 
 from __future__ import annotations
@@ -61,7 +61,16 @@ def measure_tgv(build: Path, store: Path, ranks: int, n: int, steps: int, repeat
     """How much longer tgv takes with a checkpoint every 20 steps than without; plain and protected take turns."""
     directory = Path(tempfile.mkdtemp(prefix="backstay-bench-", dir=store))
     env = {"BACKSTAY_DIR": str(directory / "checkpoints"), "BACKSTAY_EVERY": "20", "BACKSTAY_LOG": "quiet"}
-    program = [str(build / "apps/tgv/tgv"), "--n", str(n), "--steps", str(steps), "--quiet", "--csv", str(directory / "x.csv")]
+    program = [
+        str(build / "apps/tgv/tgv"),
+        "--n",
+        str(n),
+        "--steps",
+        str(steps),
+        "--quiet",
+        "--csv",
+        str(directory / "x.csv"),
+    ]
     pairs = []
     try:
         for _ in range(repeats):
@@ -93,7 +102,8 @@ def bars_of(rows: list[dict]) -> list[tuple[str, float, float]]:
 
 
 def table_of(rows: list[dict]) -> str:
-    head = "| store | ranks | MiB a rank | arrays | level | blocked / copy | durable / W | durable / (W + fsync) | resume / read | CPU s |"
+    ratios = "blocked / copy | durable / W | durable / (W + fsync) | resume / read"
+    head = f"| store | ranks | MiB a rank | arrays | level | {ratios} | CPU s |"
     lines = [head, "|---" * 10 + "|"]
     for r in rows:
         if r["what"] == "tgv":
@@ -120,7 +130,11 @@ def draw(rows: list[dict], path: Path) -> None:
     figure, axes = plt.subplots(1, 3, figsize=(13, 4), sharey=False)
     for axis, (key, title) in zip(
         axes,
-        [("blocked_per_copy", "blocked / copy"), ("durable_per_w", "durable / W"), ("resume_per_read", "resume / read")],
+        [
+            ("blocked_per_copy", "blocked / copy"),
+            ("durable_per_w", "durable / W"),
+            ("resume_per_read", "resume / read"),
+        ],
     ):
         for offset, level in enumerate(LEVELS):
             values = [r[key] for r in rows if r["what"] == level]
@@ -156,7 +170,11 @@ def main() -> int:
     stamp = time.strftime("%Y-%m-%d")
     options.results.mkdir(parents=True, exist_ok=True)
     name = f"cost-bars-{stamp}" if options.bars else f"cost-{stamp}"
-    about = {"machine": f"{os.cpu_count()} cores, shared and noisy; ranks oversubscribed", "command": " ".join(sys.argv), "rows": rows}
+    about = {
+        "machine": f"{os.cpu_count()} cores, shared and noisy; ranks oversubscribed",
+        "command": " ".join(sys.argv),
+        "rows": rows,
+    }
     (options.results / f"{name}.json").write_text(json.dumps(about, indent=1) + "\n")
     (options.results / f"{name}.md").write_text(table_of(rows))
     draw(rows, options.results / f"{name}.png")

@@ -3,8 +3,6 @@
 # A test that does not end within TIMEOUT (default 120) fails, and none of its processes is left.
 include_guard(GLOBAL)
 
-set(BACKSTAY_MPIRUN ${CMAKE_CURRENT_LIST_DIR}/mpirun.sh)
-
 function(backstay_mpi_test)
   cmake_parse_arguments(PARSE_ARGV 0 T "" "NAME;TARGET;TIMEOUT" "RANKS;ARGS")
   if(NOT T_TIMEOUT)
@@ -14,7 +12,7 @@ function(backstay_mpi_test)
   math(EXPR outer "${T_TIMEOUT} + 30")
   foreach(ranks ${T_RANKS})
     set(test ${T_NAME}.${ranks}_ranks)
-    add_test(NAME ${test} COMMAND ${BACKSTAY_MPIRUN} ${MPIEXEC_EXECUTABLE} ${ranks} ${T_TIMEOUT}
+    add_test(NAME ${test} COMMAND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/mpirun.sh ${MPIEXEC_EXECUTABLE} ${ranks} ${T_TIMEOUT}
                                   $<TARGET_FILE:${T_TARGET}> ${T_ARGS})
     # Two slots at most: ranks mostly wait for each other, and a ctest -j 2 would never start a test of eight.
     set(slots ${ranks})

@@ -46,26 +46,26 @@ enum class Outcome : int {
 
 /// What resume() found. The same on every rank.
 struct Resumed {
-  bool resumed = false;         ///< false: no line at all, a fresh start
-  std::uint64_t line = 0;       ///< the number of the line that was put back
-  std::string level;            ///< where it was
-  double seconds = 0;           ///< from the call to the last byte, the slowest rank
-  int saved_ranks = 0;          ///< ranks that wrote it
+  bool resumed = false;    ///< false: no line at all, a fresh start
+  std::uint64_t line = 0;  ///< the number of the line that was put back
+  std::string level;       ///< where it was
+  double seconds = 0;      ///< from the call to the last byte, the slowest rank
+  int saved_ranks = 0;     ///< ranks that wrote it
   explicit operator bool() const { return resumed; }
 };
 
 /// Counters since the session was opened, and the last error of the background, if any. This rank's own.
 struct Status {
-  std::uint64_t calls = 0;      ///< calls of checkpoint()
-  std::uint64_t taken = 0;      ///< captures
+  std::uint64_t calls = 0;  ///< calls of checkpoint()
+  std::uint64_t taken = 0;  ///< captures
   std::uint64_t skipped = 0;
-  std::uint64_t committed = 0;  ///< lines committed, each level counted
-  std::uint64_t failed = 0;     ///< lines given up, each level counted
-  std::uint64_t in_flight = 0;  ///< captured and not yet committed or given up
-  std::uint64_t newest_line = 0;  ///< number of the newest committed line; 0: none
-  double blocked_seconds = 0;   ///< time spent inside checkpoint()
+  std::uint64_t committed = 0;      ///< lines committed, each level counted
+  std::uint64_t failed = 0;         ///< lines given up, each level counted
+  std::uint64_t in_flight = 0;      ///< captured and not yet committed or given up
+  std::uint64_t newest_line = 0;    ///< number of the newest committed line; 0: none
+  double blocked_seconds = 0;       ///< time spent inside checkpoint()
   std::uint64_t staging_bytes = 0;  ///< staging memory held
-  std::string last_error;       ///< empty: none
+  std::string last_error;           ///< empty: none
 };
 
 /// What verify() found; the same on every rank.
@@ -89,23 +89,23 @@ template <class T, class = void>
 struct state {};
 
 template <class T>
-struct state<T, std::enable_if_t<!std::is_trivially_copyable_v<T> || requires { typename T::result_type; }>> {
-  static std::string save(const T& x)
-    requires requires(std::ostream& out) { out << x; }
-  {
-    std::ostringstream out;
-    out.imbue(std::locale::classic());
-    out << x;
-    return out.str();
-  }
-  static void load(T& x, std::string_view text)
-    requires requires(std::istream& in) { in >> x; }
-  {
-    std::istringstream in{std::string(text)};
-    in.imbue(std::locale::classic());
-    in >> x;
-  }
-};
+    struct state < T,
+    std::enable_if_t < !std::is_trivially_copyable_v<T> || requires {
+  typename T::result_type;
+} >>{static std::string save(const T& x) requires requires(std::ostream& out) { out << x; } {std::ostringstream out;
+out.imbue(std::locale::classic());
+out << x;
+return out.str();
+}  // namespace backstay
+static void load(T& x, std::string_view text)
+  requires requires(std::istream& in) { in >> x; }
+{
+  std::istringstream in{std::string(text)};
+  in.imbue(std::locale::classic());
+  in >> x;
+}
+}
+;
 
 template <class T>
 concept HasState = requires(const T& a, T& b, std::string_view s) {
@@ -221,8 +221,9 @@ class BACKSTAY_EXPORT Session {
   Outcome checkpoint();
   /// Takes one now; waits for staging memory if an earlier one is still in flight.
   Outcome checkpoint(Now);
-  /// Puts back the newest whole line, if there is one. Code::mismatch and Code::version before any memory is touched, unless
-  /// only the memory's own shape shows that it cannot hold what was saved; Code::corrupt: no line can be put back.
+  /// Puts back the newest whole line, if there is one. Code::mismatch and Code::version before any memory is touched,
+  /// unless only the memory's own shape shows that it cannot hold what was saved; Code::corrupt: no line can be put
+  /// back.
   Resumed resume();
   /// Runs `body`; when it (or a call inside) throws through rollback(), runs it again from its start, where
   /// resume() puts back the newest line.
@@ -300,11 +301,14 @@ void Session::protect(std::string_view name, Array<T> x, Placement placement, st
   spec.placement = std::move(placement);
   spec.view = [x] {
     View v = detail::dense_view(x.data, x.shape, sizeof(T));
-    for (std::size_t d = 0; d < x.strides.size(); ++d) v.strides[d] = x.strides[d] * static_cast<std::int64_t>(sizeof(T));
+    for (std::size_t d = 0; d < x.strides.size(); ++d)
+      v.strides[d] = x.strides[d] * static_cast<std::int64_t>(sizeof(T));
     v.valid = x.strides.empty() || x.strides.size() == x.shape.size();
     return v;
   };
-  spec.reshape = [view = spec.view, x](const Extents& shape) { return shape == x.shape ? view() : detail::cannot_hold(); };
+  spec.reshape = [view = spec.view, x](const Extents& shape) {
+    return shape == x.shape ? view() : detail::cannot_hold();
+  };
   protect(std::move(spec));
 }
 
@@ -330,7 +334,8 @@ void Session::protect(std::string_view name, Used<T, N> x, Placement placement, 
 
 template <class T, class N>
 void Session::protect(std::string_view name, FilledSlots<T, N> x, Placement placement, std::string units) {
-  protect(std::string(name) + ".counts", array(x.counts, {x.cells}), placement.kind == Placement::Kind::rank_private ? Placement{} : placement);
+  protect(std::string(name) + ".counts", array(x.counts, {x.cells}),
+          placement.kind == Placement::Kind::rank_private ? Placement{} : placement);
   RegionSpec spec;
   spec.name = name;
   spec.type = type_of<T>();
@@ -377,7 +382,9 @@ void Session::protect(std::string_view name, T& x, Placement placement, std::str
       (shape.push_back(static_cast<std::int64_t>(std::extent_v<T, I>)), ...);
     }(std::make_index_sequence<std::rank_v<T>>{});
     spec.view = [&x, shape] { return detail::dense_view(&x, shape, sizeof(Element)); };
-    spec.reshape = [view = spec.view, shape](const Extents& wanted) { return wanted == shape ? view() : detail::cannot_hold(); };
+    spec.reshape = [view = spec.view, shape](const Extents& wanted) {
+      return wanted == shape ? view() : detail::cannot_hold();
+    };
   }
   protect(std::move(spec));
 }

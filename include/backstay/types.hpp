@@ -83,14 +83,14 @@ inline Placement rank_private() { return {}; }
 struct View {
   std::byte* data = nullptr;
   Extents shape;
-  Extents strides;                            ///< bytes, one per dimension; may not be negative
-  std::vector<std::int64_t> run_lengths;      ///< ragged views only
-  bool valid = true;                          ///< false: the memory cannot take the wanted shape
+  Extents strides;                        ///< bytes, one per dimension; may not be negative
+  std::vector<std::int64_t> run_lengths;  ///< ragged views only
+  bool valid = true;                      ///< false: the memory cannot take the wanted shape
 };
 
 /// Everything backstay needs to know of a region. Built by the `protect` templates; C and Python fill it by hand.
 struct RegionSpec {
-  std::string name;   ///< UTF-8; '/' makes groups in the file
+  std::string name;  ///< UTF-8; '/' makes groups in the file
   Type type;
   std::string units;  ///< as in UDUNITS ("m s-1"); may be empty
   Placement placement;

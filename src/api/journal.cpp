@@ -17,9 +17,13 @@ namespace backstay::api {
 namespace {
 using Json = nlohmann::ordered_json;
 
-double wall_clock() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+double wall_clock() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
-std::string dump(const Json& json, int indent) { return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n"; }
+std::string dump(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
+}
 
 /// One write, so that lines of several processes never mix.
 void write_once(const std::string& path, int flags, const std::string& text) {
@@ -64,8 +68,9 @@ void Journal::describe(const About& about) {
   gethostname(host.data(), host.size() - 1);
   Json dirs = Json::array();
   for (const auto& [node, path] : about.local_dirs) dirs.push_back({{"node", node}, {"path", path}});
-  const Json json{{"program", about.program}, {"version", BACKSTAY_VERSION}, {"pid", getpid()},   {"host", host.data()},
-                  {"started", wall_clock()},  {"ranks", about.ranks},        {"levels", about.levels}, {"local_dirs", std::move(dirs)}};
+  const Json json{{"program", about.program}, {"version", BACKSTAY_VERSION},  {"pid", getpid()},
+                  {"host", host.data()},      {"started", wall_clock()},      {"ranks", about.ranks},
+                  {"levels", about.levels},   {"local_dirs", std::move(dirs)}};
   const std::string path = dir_ + "/session.json";
   write_once(path + ".part", O_TRUNC, dump(json, 1));
   std::error_code ignored;

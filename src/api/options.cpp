@@ -34,7 +34,8 @@ Failure unknown(const std::string& name, bool as_variable) {
 /// Values by name; takes them apart with a sentence for what does not fit.
 class Values {
  public:
-  Values(const std::map<std::string, std::string>& given, const std::map<std::string, std::string>& environment) : values_(environment) {
+  Values(const std::map<std::string, std::string>& given, const std::map<std::string, std::string>& environment)
+      : values_(environment) {
     for (const auto& [name, value] : given) values_[name] = value;
   }
 
@@ -42,7 +43,9 @@ class Values {
     const auto it = values_.find(name);
     return it == values_.end() || it->second.empty() ? std::nullopt : std::optional(it->second);
   }
-  [[nodiscard]] std::string text(const std::string& name) const { return set(name).value_or(find_option(name)->initial); }
+  [[nodiscard]] std::string text(const std::string& name) const {
+    return set(name).value_or(find_option(name)->initial);
+  }
 
   std::uint64_t whole(const std::string& name, std::uint64_t at_least, std::uint64_t at_most) {
     const auto n = parse_decimal(text(name));
@@ -61,7 +64,11 @@ class Values {
     const auto digits = all.find_first_not_of("0123456789");
     const auto n = parse_decimal(all.substr(0, digits));
     const std::string unit = digits == all.npos ? "" : all.substr(digits);
-    const auto shift = unit.empty() || unit == "B" ? 0 : unit == "KiB" ? 10 : unit == "MiB" ? 20 : unit == "GiB" ? 30 : -1;
+    const auto shift = unit.empty() || unit == "B" ? 0
+                       : unit == "KiB"             ? 10
+                       : unit == "MiB"             ? 20
+                       : unit == "GiB"             ? 30
+                                                   : -1;
     if (n && shift >= 0 && *n <= (std::uint64_t{1} << 30)) return *n << shift;
     refuse(name, "a number of bytes, KiB, MiB or GiB, such as 512MiB");
     return 0;
@@ -76,7 +83,8 @@ class Values {
     return 0;
   }
   void refuse(const std::string& name, const std::string& wanted) {
-    if (trouble_) trouble_ = fail(Code::invalid_argument, "the option ", name, " is '", text(name), "' and must be ", wanted);
+    if (trouble_)
+      trouble_ = fail(Code::invalid_argument, "the option ", name, " is '", text(name), "' and must be ", wanted);
   }
   [[nodiscard]] const Result<void>& trouble() const { return trouble_; }
 
@@ -92,7 +100,8 @@ plan::Cadence cadence_of(Values& values, const std::string& level) {
   plan::Cadence cadence;
   const auto every = [&](const std::string& name) { cadence.every = values.whole(name, 1, UINT64_MAX); };
   const auto interval = [&](const std::string& name) { cadence.interval = values.seconds(name); };
-  const bool own_every = values.set(level + ".every").has_value(), own_interval = values.set(level + ".interval").has_value();
+  const bool own_every = values.set(level + ".every").has_value(),
+             own_interval = values.set(level + ".interval").has_value();
   if (own_every) every(level + ".every");
   if (own_interval) interval(level + ".interval");
   if (own_every || own_interval) return cadence;
@@ -105,15 +114,16 @@ plan::Cadence cadence_of(Values& values, const std::string& level) {
 std::vector<std::string> level_names(Values& values) {
   const std::string all = values.text("levels");
   if (all == "auto") {
-    // Node directories of one's own make a partner copy worth having; without them the shared file system is all there is.
+    // Node directories of one's own make a partner copy worth having; without them the shared file system is all there
+    // is.
     const bool nodes = values.whole("nodes", 0, 1000000) > 1;
     return nodes ? std::vector<std::string>{"partner", "shared"} : std::vector<std::string>{"shared"};
   }
   auto names = split(all, ',');
   for (const auto& name : names)
     if (std::find(level_words.begin(), level_words.end(), name) == level_words.end())
-      values.refuse("levels", cat("a list of memory, local, partner, shared ('", name, "' is not a level; the nearest is '",
-                                  nearest(name, level_words), "')"));
+      values.refuse("levels", cat("a list of memory, local, partner, shared ('", name,
+                                  "' is not a level; the nearest is '", nearest(name, level_words), "')"));
   return names;
 }
 
@@ -130,7 +140,8 @@ std::vector<engine::LevelConfig> levels_of(Values& values) {
     level.keep = static_cast<std::size_t>(values.whole(keep, 1, 1000000));
     level.distance = static_cast<int>(values.whole("partner.distance", 1, 1000000));
     level.files = static_cast<int>(values.whole("shared.files", 0, 1000000));
-    level.layout = static_cast<engine::Layout>(values.choice("shared.layout", {"file-per-rank", "file-per-node", "one-file"}));
+    level.layout =
+        static_cast<engine::Layout>(values.choice("shared.layout", {"file-per-rank", "file-per-node", "one-file"}));
     out.push_back(level);
   }
   if (out.empty()) values.refuse("levels", "a list of memory, local, partner, shared");
@@ -176,7 +187,8 @@ const std::vector<OptionInfo>& option_table() {
       {"name", "", "a directory below `dir` and `local_dir`, for each of several sessions in one program"},
       {"local_dir", "", "the directory of a node; `%n` is the node's number (default: `dir`/node-%n)"},
       {"nodes", "0", "split the ranks evenly over so many simulated nodes; 0: the nodes that MPI sees"},
-      {"levels", "auto", "list of `memory`, `local`, `partner`, `shared`; `auto`: `shared`, and `partner` where `nodes` is given"},
+      {"levels", "auto",
+       "list of `memory`, `local`, `partner`, `shared`; `auto`: `shared`, and `partner` where `nodes` is given"},
       {"every", "", "a checkpoint every so many calls of checkpoint()"},
       {"interval", "", "a checkpoint every so many seconds (60 if neither this nor `every` is set)"},
       {"keep", "2", "whole lines kept at each level"},
@@ -201,10 +213,14 @@ const std::vector<OptionInfo>& option_table() {
       {"threads", "0", "threads of a capture; 0: the cores of the node shared among its ranks, 4 at most"},
       {"nice", "10", "niceness added to the background thread, 0 to 19"},
       {"direct_io", "auto", "`auto`: write past the page cache where that is faster; `off`: never"},
-      {"regions", "strict", "`strict`: a resume where line and program have different regions is refused; `lenient`: those are left alone"},
-      {"on_error", "continue", "a checkpoint that failed in the background: `continue` with a message, or `throw` at the next call"},
-      {"signals", "on", "`on`: SIGTERM and SIGUSR1 ask for a last checkpoint and a clean end; `off`: they are left alone"},
-      {"progress", "auto", "`auto`: a thread of its own where MPI allows; `calls`: messages move inside calls of backstay"},
+      {"regions", "strict",
+       "`strict`: a resume where line and program have different regions is refused; `lenient`: those are left alone"},
+      {"on_error", "continue",
+       "a checkpoint that failed in the background: `continue` with a message, or `throw` at the next call"},
+      {"signals", "on",
+       "`on`: SIGTERM and SIGUSR1 ask for a last checkpoint and a clean end; `off`: they are left alone"},
+      {"progress", "auto",
+       "`auto`: a thread of its own where MPI allows; `calls`: messages move inside calls of backstay"},
       {"log", "normal", "`quiet`, `normal`, or `verbose` (a line for every checkpoint)"},
       {"kill", "", "for trying it out: RANK@CALL or nodeN@CALL kills itself at that call of checkpoint()"},
   };
@@ -229,7 +245,8 @@ Result<std::map<std::string, std::string>> options_from_environment(const char* 
   return out;
 }
 
-Result<Settings> read_options(const std::map<std::string, std::string>& given, const std::map<std::string, std::string>& environment) {
+Result<Settings> read_options(const std::map<std::string, std::string>& given,
+                              const std::map<std::string, std::string>& environment) {
   for (const auto& [name, value] : given)
     if (find_option(name) == nullptr) return unknown(name, false);
   Values values(given, environment);

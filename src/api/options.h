@@ -50,6 +50,7 @@ struct Settings {
   std::vector<Kill> kills;
 };
 /// `given` wins over `environment`. Code::unknown_option (with the nearest real one), Code::invalid_argument.
-Result<Settings> read_options(const std::map<std::string, std::string>& given, const std::map<std::string, std::string>& environment);
+Result<Settings> read_options(const std::map<std::string, std::string>& given,
+                              const std::map<std::string, std::string>& environment);
 
 }  // namespace backstay::api

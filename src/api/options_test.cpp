@@ -23,7 +23,9 @@ TEST(options, simulated_nodes_get_a_partner_level) {
 }
 
 TEST(options, levels_are_sorted_cheapest_first_with_their_own_settings) {
-  const auto s = read_options({{"levels", "shared,memory"}, {"every", "10"}, {"shared.interval", "600"}, {"keep", "3"}, {"shared.keep", "5"}}, {});
+  const auto s = read_options(
+      {{"levels", "shared,memory"}, {"every", "10"}, {"shared.interval", "600"}, {"keep", "3"}, {"shared.keep", "5"}},
+      {});
   ASSERT_TRUE(s.ok());
   EXPECT_EQ(s->levels[0].kind, engine::LevelKind::memory);
   EXPECT_EQ(s->levels[0].cadence.every, 10U);
@@ -57,9 +59,20 @@ TEST(options, variables_are_read) {
 }
 
 TEST(options, bad_values_say_what_is_wanted) {
-  for (const auto& [name, value] : Map{{"every", "0"}, {"every", "-1"}, {"interval", "soon"}, {"keep", "0"}, {"levels", "shard"},
-                                       {"levels", ","}, {"shared.layout", "two-files"}, {"policy", "maybe"}, {"timeout", "0"},
-                                       {"staging_limit", "5 apples"}, {"nice", "20"}, {"kill", "x"}, {"kill", "3"}, {"signals", "yes"}}) {
+  for (const auto& [name, value] : Map{{"every", "0"},
+                                       {"every", "-1"},
+                                       {"interval", "soon"},
+                                       {"keep", "0"},
+                                       {"levels", "shard"},
+                                       {"levels", ","},
+                                       {"shared.layout", "two-files"},
+                                       {"policy", "maybe"},
+                                       {"timeout", "0"},
+                                       {"staging_limit", "5 apples"},
+                                       {"nice", "20"},
+                                       {"kill", "x"},
+                                       {"kill", "3"},
+                                       {"signals", "yes"}}) {
     const auto s = read_options({{name, value}}, {});
     ASSERT_FALSE(s.ok()) << name << "=" << value;
     EXPECT_EQ(s.failure().code, Code::invalid_argument);

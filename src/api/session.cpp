@@ -37,7 +37,9 @@ void Session::protect(std::string_view name, std::string& x, Placement placement
   spec.type = {Type::Kind::text, 1, {}};
   spec.placement = std::move(placement);
   spec.save = [&x] { return x; };
-  spec.load = [&x](std::span<const std::byte> bytes) { x.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size()); };
+  spec.load = [&x](std::span<const std::byte> bytes) {
+    x.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
   protect(std::move(spec));
 }
 

@@ -50,12 +50,16 @@ std::string absolute(const std::string& path) {
   return full.empty() ? path : full.lexically_normal().string();
 }
 
-std::chrono::milliseconds milliseconds(double seconds) { return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3)); }
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
+}
 }  // namespace
 
 // ---- open ------------------------------------------------------------------------------------------------------
 
-Session::Impl::Impl(Alone, const Options& options) { open(settings_of(options), comm::make_self_comm(), comm::make_self_comm()); }
+Session::Impl::Impl(Alone, const Options& options) {
+  open(settings_of(options), comm::make_self_comm(), comm::make_self_comm());
+}
 
 #if BACKSTAY_HAVE_MPI
 Session::Impl::Impl(int argc, char** argv, const Options& options) {
@@ -73,7 +77,9 @@ Session::Impl::Impl(int argc, char** argv, const Options& options) {
 Session::Impl::Impl(MPI_Comm comm, const Options& options) {
   int started = 0;
   MPI_Initialized(&started);
-  if (started == 0) throw Error(Code::invalid_argument, "MPI is not initialised: call MPI_Init_thread first, or use Session(argc, argv)");
+  if (started == 0)
+    throw Error(Code::invalid_argument,
+                "MPI is not initialised: call MPI_Init_thread first, or use Session(argc, argv)");
   open_mpi(comm, options);
 }
 
@@ -91,7 +97,8 @@ void Session::Impl::open_mpi(MPI_Comm comm, const Options& options) {
   const auto settings = settings_of(options);
   int provided = MPI_THREAD_SINGLE;
   MPI_Query_thread(&provided);
-  if (provided < MPI_THREAD_MULTIPLE || (settings && settings->progress_in_calls)) courier_ = std::make_unique<comm::Courier>();
+  if (provided < MPI_THREAD_MULTIPLE || (settings && settings->progress_in_calls))
+    courier_ = std::make_unique<comm::Courier>();
   comm::MpiOptions mpi;
   if (settings) mpi.timeout = milliseconds(settings->timeout);
   auto app = value_or_throw(comm::make_mpi_comm(comm, mpi));
@@ -123,13 +130,15 @@ void Session::Impl::open(const Result<api::Settings>& settings, std::unique_ptr<
 #if BACKSTAY_HAVE_MPI
   if (courier_) hooks.pump = [this] { courier_->pump(); };
 #endif
-  engine_ = std::make_unique<engine::Engine>(make_config(topology), std::move(hooks), std::move(app), std::move(background));
+  engine_ =
+      std::make_unique<engine::Engine>(make_config(topology), std::move(hooks), std::move(app), std::move(background));
   value_or_throw(engine_->open());
   if (settings_.signals) signals_ = std::make_unique<api::SignalListener>();
   describe_job(topology, app_comm);
 #if BACKSTAY_HAVE_MPI
   if (courier_ && !settings_.progress_in_calls)
-    journal_->say("MPI was initialised without MPI_THREAD_MULTIPLE: checkpoints make progress inside calls of backstay only");
+    journal_->say(
+        "MPI was initialised without MPI_THREAD_MULTIPLE: checkpoints make progress inside calls of backstay only");
 #endif
 }
 
@@ -137,7 +146,8 @@ engine::Topology Session::Impl::find_topology(comm::Comm& app) {
   int node = 0;
   if (settings_.nodes > 0) {
     if (settings_.nodes > size)
-      throw Error(Code::invalid_argument, cat("the option nodes is ", settings_.nodes, " and there are ", size, " ranks: a node needs a rank"));
+      throw Error(Code::invalid_argument,
+                  cat("the option nodes is ", settings_.nodes, " and there are ", size, " ranks: a node needs a rank"));
     node = static_cast<int>(static_cast<std::int64_t>(rank) * settings_.nodes / size);
   } else {
 #if BACKSTAY_HAVE_MPI
@@ -164,7 +174,8 @@ engine::EngineConfig Session::Impl::make_config(const engine::Topology& topology
   config.lenient = settings_.lenient;
   config.program = program_name();
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  config.capture_threads = settings_.threads > 0 ? settings_.threads : std::clamp(cores / topology.ranks_on(node_), 1, 4);
+  config.capture_threads =
+      settings_.threads > 0 ? settings_.threads : std::clamp(cores / topology.ranks_on(node_), 1, 4);
   return config;
 }
 
@@ -176,7 +187,8 @@ void Session::Impl::describe_job(const engine::Topology& topology, comm::Comm& a
   for (int node : nodes)
     about.local_dirs.emplace_back(node, std::string(as_text(dirs[static_cast<std::size_t>(topology.leader(node))])));
   std::error_code ignored;
-  if (rank == 0 && std::any_of(settings_.levels.begin(), settings_.levels.end(), [](const auto& l) { return l.kind != engine::LevelKind::memory; }))
+  if (rank == 0 && std::any_of(settings_.levels.begin(), settings_.levels.end(),
+                               [](const auto& l) { return l.kind != engine::LevelKind::memory; }))
     std::filesystem::create_directories(settings_.dir, ignored);
   journal_->describe(about);
   journal_->event("start", {api::Journal::text("program", about.program), api::Journal::number("ranks", size)});
@@ -213,7 +225,8 @@ Outcome Session::Impl::checkpoint(bool forced) {
     }
     counters_.blocked_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
-  if (outcome && *outcome == Outcome::skipped) journal_->detail("a checkpoint was skipped: an earlier one is still in flight");
+  if (outcome && *outcome == Outcome::skipped)
+    journal_->detail("a checkpoint was skipped: an earlier one is still in flight");
   report_failures();
   if (!outcome && settings_.throw_errors) detail::raise(outcome.failure());
   return outcome ? *outcome : Outcome::failed;
@@ -241,9 +254,10 @@ Resumed Session::Impl::resume() {
     journal_->event("fresh", {});
     return found;
   }
-  journal_->say(cat("resumed from line ", found.line, " at level ", found.level, ", saved by ", found.saved_ranks, " ranks, in ",
-                    human_seconds(found.seconds)));
-  journal_->event("resume", {api::Journal::number("line", static_cast<double>(found.line)), api::Journal::text("level", found.level),
+  journal_->say(cat("resumed from line ", found.line, " at level ", found.level, ", saved by ", found.saved_ranks,
+                    " ranks, in ", human_seconds(found.seconds)));
+  journal_->event("resume", {api::Journal::number("line", static_cast<double>(found.line)),
+                             api::Journal::text("level", found.level),
                              api::Journal::number("call", static_cast<double>(engine_->next_call())),
                              api::Journal::number("seconds", found.seconds)});
   return found;
@@ -282,12 +296,13 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
     }
     journal_->event("commit", {line, where, call, api::Journal::number("seconds", s.seconds),
                                api::Journal::number("bytes", static_cast<double>(*s.bytes))});
-    journal_->detail(cat("line ", s.line, " is whole at level ", level, ": ", human_bytes(static_cast<double>(*s.bytes)), " in ",
-                         human_seconds(s.seconds)));
+    journal_->detail(cat("line ", s.line, " is whole at level ", level, ": ",
+                         human_bytes(static_cast<double>(*s.bytes)), " in ", human_seconds(s.seconds)));
     return;
   }
   Failure failure = s.bytes.failure();
-  failure.what = cat("line ", s.line, " at level ", level, " was given up: ", failure.what, "; earlier lines are as they were");
+  failure.what =
+      cat("line ", s.line, " at level ", level, " was given up: ", failure.what, "; earlier lines are as they were");
   journal_->event("failed", {line, where, call, api::Journal::text("why", failure.what)});
   const std::lock_guard lock(mutex_);
   ++counters_.failed;

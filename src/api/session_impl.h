@@ -52,7 +52,8 @@ class Session::Impl {
   std::unique_ptr<comm::Courier> courier_;
   bool finalize_ = false;
 #endif
-  void open(const Result<api::Settings>& settings, std::unique_ptr<comm::Comm> app, std::unique_ptr<comm::Comm> background);
+  void open(const Result<api::Settings>& settings, std::unique_ptr<comm::Comm> app,
+            std::unique_ptr<comm::Comm> background);
   engine::Topology find_topology(comm::Comm& app);
   engine::EngineConfig make_config(const engine::Topology& topology);
   void describe_job(const engine::Topology& topology, comm::Comm& app);
@@ -71,8 +72,8 @@ class Session::Impl {
   mutable std::mutex mutex_;  // counters_ and failures_ are written by the background
   Status counters_;
   std::vector<Failure> failures_;
-  std::size_t reported_ = 0;       // failures said
-  std::int64_t thrown_ = 0;        // failures thrown, of the agreed number
+  std::size_t reported_ = 0;  // failures said
+  std::int64_t thrown_ = 0;   // failures thrown, of the agreed number
 };
 
 namespace detail {

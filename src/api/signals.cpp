@@ -15,9 +15,10 @@ extern "C" void note_signal(int) { signal_seen = 1; }
 
 /// Replaces `from` by `to` and nothing else: a program's own handler stays.
 void swap_handler(int signal, void (*from)(int), void (*to)(int)) {
-  struct sigaction current {};
-  if (sigaction(signal, nullptr, &current) != 0 || (current.sa_flags & SA_SIGINFO) != 0 || current.sa_handler != from) return;
-  struct sigaction next {};
+  struct sigaction current{};
+  if (sigaction(signal, nullptr, &current) != 0 || (current.sa_flags & SA_SIGINFO) != 0 || current.sa_handler != from)
+    return;
+  struct sigaction next{};
   next.sa_handler = to;
   sigemptyset(&next.sa_mask);
   next.sa_flags = SA_RESTART;  // a read or write of the program's is not to fail for it

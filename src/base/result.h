@@ -30,7 +30,7 @@ Failure fail(Code code, const Parts&... parts) {
 template <class T = void>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit by design
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}            // NOLINT: implicit by design
   Result(Failure failure) : state_(std::in_place_index<1>, std::move(failure)) {}  // NOLINT
 
   [[nodiscard]] bool ok() const { return state_.index() == 0; }
@@ -65,8 +65,8 @@ class [[nodiscard]] Result<void> {
 };
 
 /// Returns from the calling function with the failure of `expression`, if it has one.
-#define BACKSTAY_TRY(expression)                                   \
-  do {                                                             \
+#define BACKSTAY_TRY(expression)                                                  \
+  do {                                                                            \
     if (auto try_result = (expression); !try_result) return try_result.failure(); \
   } while (false)
 

@@ -81,7 +81,8 @@ std::vector<std::string> split(std::string_view text, char separator) {
 
 std::string padded(std::uint64_t n, int width) {
   std::string digits = std::to_string(n);
-  if (digits.size() < static_cast<std::size_t>(width)) digits.insert(0, static_cast<std::size_t>(width) - digits.size(), '0');
+  if (digits.size() < static_cast<std::size_t>(width))
+    digits.insert(0, static_cast<std::size_t>(width) - digits.size(), '0');
   return digits;
 }
 

@@ -7,12 +7,14 @@ namespace backstay {
 TEST(text, crcs_are_eight_lower_case_digits_both_ways) {
   EXPECT_EQ(hex8(0x9af1), "00009af1");
   EXPECT_EQ(parse_hex8("00009af1"), 0x9af1U);
-  for (const char* bad : {"", "9af1", "00009AF1", "0000 af1", "+0009af1", "000009af1"}) EXPECT_FALSE(parse_hex8(bad)) << bad;
+  for (const char* bad : {"", "9af1", "00009AF1", "0000 af1", "+0009af1", "000009af1"})
+    EXPECT_FALSE(parse_hex8(bad)) << bad;
 }
 
 TEST(text, decimals_have_digits_only) {
   EXPECT_EQ(parse_decimal("18446744073709551615"), UINT64_MAX);
-  for (const char* bad : {"", " 1", "1 ", "-1", "+1", "1.5", "0x1", "18446744073709551616"}) EXPECT_FALSE(parse_decimal(bad)) << bad;
+  for (const char* bad : {"", " 1", "1 ", "-1", "+1", "1.5", "0x1", "18446744073709551616"})
+    EXPECT_FALSE(parse_decimal(bad)) << bad;
 }
 
 TEST(text, reals_are_finite_and_not_negative) {

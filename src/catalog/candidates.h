@@ -35,7 +35,7 @@ struct Candidate {
   std::vector<std::vector<Source>> sources;  ///< for each file of the manifest, best first
   bool complete = true;                      ///< every original, every copy and every manifest is in its place
   Code code = Code::ok;                      ///< of `trouble`
-  std::string trouble;                       ///< why it cannot be put back; empty: as far as names and sizes tell, it can
+  std::string trouble;  ///< why it cannot be put back; empty: as far as names and sizes tell, it can
 };
 
 /// Newest first; at the same line number the lower level first.

@@ -27,7 +27,8 @@ TEST(candidates, contents_travel_between_ranks) {
 }
 
 TEST(candidates, newest_first_and_cheapest_first_among_equals) {
-  const std::vector<StoreContents> c{{1, 0, {holding(manifest(7), {}), holding(manifest(9), {})}}, {0, 0, {holding(manifest(7), {})}}};
+  const std::vector<StoreContents> c{{1, 0, {holding(manifest(7), {}), holding(manifest(9), {})}},
+                                     {0, 0, {holding(manifest(7), {})}}};
   const auto found = candidates(c);
   ASSERT_EQ(found.size(), 3U);
   EXPECT_EQ(found[0].line, 9U);

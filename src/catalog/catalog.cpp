@@ -27,7 +27,8 @@ Result<std::vector<std::uint64_t>> directories(store::Store& store, const std::s
     return entries.failure();
   }
   for (const auto& entry : *entries)
-    if (const auto line = line_number(entry.name); line && entry.is_dir && line_dir(level, *line) == level + "/" + entry.name)
+    if (const auto line = line_number(entry.name);
+        line && entry.is_dir && line_dir(level, *line) == level + "/" + entry.name)
       lines.push_back(*line);
   std::sort(lines.begin(), lines.end());
   return lines;
@@ -72,7 +73,8 @@ Result<std::vector<Holding>> scan(store::Store& store, const std::string& level)
         auto manifest = store::read_file(store, manifest_path(line_dir(level, line)), largest_manifest);
         if (!manifest) return manifest.failure();
         holding.manifest = std::move(*manifest);
-        if (holding.manifest.empty()) holding.manifest.resize(1);  // an empty manifest is a damaged one, not a missing one
+        if (holding.manifest.empty())
+          holding.manifest.resize(1);  // an empty manifest is a damaged one, not a missing one
       } else if (!entry.is_dir) {
         holding.files[entry.name] = entry.size;
       }
@@ -119,7 +121,8 @@ Result<void> retire(store::Store& store, const std::string& level, std::uint64_t
   const std::string dir = line_dir(level, line);
   BACKSTAY_TRY(store.remove(manifest_path(dir)));
   auto synced = store.sync_dir(dir);
-  if (!synced && synced.failure().code == Code::not_found) return {};  // a node that lost its directory has none to keep
+  if (!synced && synced.failure().code == Code::not_found)
+    return {};  // a node that lost its directory has none to keep
   return synced;
 }
 
@@ -127,7 +130,8 @@ Result<void> give_up(store::Store& store, const std::string& level, std::uint64_
   return store::remove_tree(store, line_dir(level, line));
 }
 
-Result<void> sweep(store::Store& store, const std::string& level, std::size_t spare, const std::vector<std::uint64_t>& whole) {
+Result<void> sweep(store::Store& store, const std::string& level, std::size_t spare,
+                   const std::vector<std::uint64_t>& whole) {
   const auto retired = unused(store, level, UINT64_MAX, whole);
   if (!retired) return retired.failure();
   for (std::size_t i = 0; i + spare < retired->size(); ++i)

@@ -58,7 +58,8 @@ TEST(catalog, a_whole_line_is_never_recycled) {
 
 TEST(catalog, other_directories_are_left_alone) {
   const auto store = store::make_memory_store();
-  for (const char* name : {"line-x", "line-1", "other", "line-00000001x"}) ASSERT_TRUE(store->make_dir(std::string("shared/") + name).ok());
+  for (const char* name : {"line-x", "line-1", "other", "line-00000001x"})
+    ASSERT_TRUE(store->make_dir(std::string("shared/") + name).ok());
   EXPECT_TRUE(scan(*store, "shared")->empty());
   ASSERT_TRUE(sweep(*store, "shared", 0).ok());
   EXPECT_EQ(store->list("shared")->size(), 4U);

@@ -27,7 +27,8 @@ void lower_priority(int by) {
 }
 }  // namespace
 
-Background::Background(std::vector<Level>& levels, const Job& job, const Topology& topology, comm::Comm& comm, BackgroundOptions options)
+Background::Background(std::vector<Level>& levels, const Job& job, const Topology& topology, comm::Comm& comm,
+                       BackgroundOptions options)
     : levels_(levels), job_(job), topology_(topology), comm_(comm), options_(std::move(options)) {
   for (std::size_t i = 0; i < options_.buffers; ++i) free_.push_back(std::make_unique<Checkpoint>());
   thread_ = std::thread([this] { run(); });
@@ -51,7 +52,8 @@ Result<void> Background::wait_until(const std::function<bool()>& ready, const ch
   while (!ready()) {
     if (std::chrono::steady_clock::now() >= end)
       return fail(Code::timeout, what, " was not done within the option timeout (",
-                  human_seconds(std::chrono::duration<double>(options_.timeout).count()), "): a rank or its storage is stuck");
+                  human_seconds(std::chrono::duration<double>(options_.timeout).count()),
+                  "): a rank or its storage is stuck");
     changed_.wait_for(lock, look);
     if (!options_.pump) continue;
     lock.unlock();

@@ -18,22 +18,23 @@ struct Settled {
   std::uint64_t line = 0;
   std::uint64_t call = 0;
   std::size_t level = 0;
-  double seconds = 0;        ///< from the start of its writing
+  double seconds = 0;                              ///< from the start of its writing
   Result<std::uint64_t> bytes = std::uint64_t{0};  ///< of the whole line, or why it was given up
 };
 
 struct BackgroundOptions {
-  int nice = 10;                       ///< added to the thread's niceness
-  std::size_t buffers = 1;             ///< captures that may be in flight
-  std::chrono::milliseconds timeout{}; ///< bound on a wait for a free buffer or for all to settle
-  std::function<void()> pump;          ///< called while the application's thread waits here
+  int nice = 10;                                ///< added to the thread's niceness
+  std::size_t buffers = 1;                      ///< captures that may be in flight
+  std::chrono::milliseconds timeout{};          ///< bound on a wait for a free buffer or for all to settle
+  std::function<void()> pump;                   ///< called while the application's thread waits here
   std::function<void(const Settled&)> settled;  ///< called on the background thread after each line
 };
 
 /// Owns the captures. `take`, `put`, `in_flight`, `wait_idle` are called by the application's thread.
 class Background {
  public:
-  Background(std::vector<Level>& levels, const Job& job, const Topology& topology, comm::Comm& comm, BackgroundOptions options);
+  Background(std::vector<Level>& levels, const Job& job, const Topology& topology, comm::Comm& comm,
+             BackgroundOptions options);
   /// Ends the thread; what is still queued is dropped. Call wait_idle() first to keep it.
   ~Background();
   Background(const Background&) = delete;

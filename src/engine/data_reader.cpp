@@ -13,7 +13,8 @@ namespace {
 constexpr std::size_t piece = std::size_t{256} << 10;
 
 bool is_dense(const View& view, std::size_t element) {
-  return view.run_lengths.empty() && view.strides == detail::dense_strides(view.shape, static_cast<std::int64_t>(element));
+  return view.run_lengths.empty() &&
+         view.strides == detail::dense_strides(view.shape, static_cast<std::int64_t>(element));
 }
 }  // namespace
 
@@ -25,20 +26,23 @@ Result<DataReader> DataReader::open(store::Store& store, const std::string& path
   if (!file) return file.failure();
   reader.file_ = std::move(*file);
   Bytes first(format::page);
-  if (auto read = reader.file_->read_at(0, first); !read) return fail(read.failure().code, reader.where_, ": ", read.failure().what);
+  if (auto read = reader.file_->read_at(0, first); !read)
+    return fail(read.failure().code, reader.where_, ": ", read.failure().what);
   auto header = format::decode_header(first);
   if (!header) return fail(header.failure().code, reader.where_, ": ", header.failure().what);
   reader.header_ = *header;
   const auto size = reader.file_->size();
   if (!size) return size.failure();
   if (header->size != *size || header->size != expected.size || header->table_crc != expected.table_crc)
-    return fail(Code::corrupt, reader.where_, ": this is not the file that the manifest of line ", line, " means (another size or table)");
-  if (std::any_of(first.begin() + (std::find(first.begin(), first.end(), std::byte{'\n'}) - first.begin()) + 1, first.end(),
-                  [](std::byte b) { return b != std::byte{0}; }))
+    return fail(Code::corrupt, reader.where_, ": this is not the file that the manifest of line ", line,
+                " means (another size or table)");
+  if (std::any_of(first.begin() + (std::find(first.begin(), first.end(), std::byte{'\n'}) - first.begin()) + 1,
+                  first.end(), [](std::byte b) { return b != std::byte{0}; }))
     return fail(Code::corrupt, reader.where_, ": bytes after the header line were altered");
   Bytes table(header->table_length);
   BACKSTAY_TRY(reader.file_->read_at(header->table_offset, table));
-  if (crc32c(table) != header->table_crc) return fail(Code::corrupt, reader.where_, ": the checksum of its table differs");
+  if (crc32c(table) != header->table_crc)
+    return fail(Code::corrupt, reader.where_, ": the checksum of its table differs");
   auto decoded = format::decode_table(table);
   if (!decoded) return fail(decoded.failure().code, reader.where_, ": ", decoded.failure().what);
   if (decoded->job != job || decoded->line != line || decoded->file != expected.name)
@@ -46,14 +50,15 @@ Result<DataReader> DataReader::open(store::Store& store, const std::string& path
                 decoded->file, ", not to job ", job, ", line ", line, ", file ", expected.name);
   for (const auto& s : decoded->segments)
     if (s.offset < format::first_area || s.offset > header->table_offset || s.bytes > header->table_offset - s.offset)
-      return fail(Code::corrupt, reader.where_, ": the segment '", s.region, "' of rank ", s.rank, " lies outside the file");
+      return fail(Code::corrupt, reader.where_, ": the segment '", s.region, "' of rank ", s.rank,
+                  " lies outside the file");
   reader.table_ = std::move(*decoded);
   return reader;
 }
 
 Failure DataReader::damaged(const format::Segment& segment, std::uint32_t crc) const {
-  return fail(Code::corrupt, where_, ": region '", segment.region, "' of rank ", segment.rank, ": checksum differs (stored ",
-              hex8(segment.crc), ", read ", hex8(crc), ")");
+  return fail(Code::corrupt, where_, ": region '", segment.region, "' of rank ", segment.rank,
+              ": checksum differs (stored ", hex8(segment.crc), ", read ", hex8(crc), ")");
 }
 
 Result<void> DataReader::read(const format::Segment& segment, MutableByteView target) {
@@ -68,7 +73,8 @@ Result<void> DataReader::read(const format::Segment& segment, MutableByteView ta
 }
 
 Result<void> DataReader::read(const format::Segment& segment, const View& target, Bytes& scratch) {
-  if (is_dense(target, segment.type.size)) return read(segment, MutableByteView(target.data, static_cast<std::size_t>(segment.bytes)));
+  if (is_dense(target, segment.type.size))
+    return read(segment, MutableByteView(target.data, static_cast<std::size_t>(segment.bytes)));
   scratch.resize(static_cast<std::size_t>(segment.bytes));
   BACKSTAY_TRY(read(segment, scratch));
   (void)region::put_back(scratch, target, segment.type.size);

@@ -13,8 +13,12 @@
 namespace backstay::engine {
 
 namespace {
-double monotonic() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-double wall_clock() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+double monotonic() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+double wall_clock() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 std::string new_job_id() {
   std::random_device random;
@@ -31,7 +35,8 @@ bool any(const std::vector<bool>& flags) { return std::find(flags.begin(), flags
 bool is_on_nodes(LevelKind kind) { return kind == LevelKind::local || kind == LevelKind::partner; }
 }  // namespace
 
-Engine::Engine(EngineConfig config, EngineHooks hooks, std::unique_ptr<comm::Comm> app, std::unique_ptr<comm::Comm> background)
+Engine::Engine(EngineConfig config, EngineHooks hooks, std::unique_ptr<comm::Comm> app,
+               std::unique_ptr<comm::Comm> background)
     : config_(std::move(config)),
       hooks_(std::move(hooks)),
       app_(std::move(app)),
@@ -97,7 +102,8 @@ Result<void> Engine::make_level(Level& level) {
   if (config_.wrap_store) level.store = config_.wrap_store(std::move(level.store));
   level.groups = file_groups(level.config, config_.topology);
   for (std::size_t g = 0; g < level.groups.size(); ++g)
-    if (std::find(level.groups[g].ranks.begin(), level.groups[g].ranks.end(), me) != level.groups[g].ranks.end()) level.my_group = g;
+    if (std::find(level.groups[g].ranks.begin(), level.groups[g].ranks.end(), me) != level.groups[g].ranks.end())
+      level.my_group = g;
   if (level.config.kind == LevelKind::partner) {
     auto plan = redundancy::plan_partners(config_.topology.node_of, level.config.distance);
     if (!plan) return plan.failure();
@@ -151,7 +157,8 @@ Result<Outcome> Engine::checkpoint(bool now, bool signal) {
     outcome = take(levels, now);
   }
   if (!decider_.stop() && decider_.wants_agreement()) {
-    auto started = app_->start_all_max(decider_.propose(signal, static_cast<std::int64_t>(in_flight()), failures_, monotonic()));
+    auto started =
+        app_->start_all_max(decider_.propose(signal, static_cast<std::int64_t>(in_flight()), failures_, monotonic()));
     if (!started) return started.failure();
     agreement_ = std::move(*started);
   }
@@ -167,7 +174,8 @@ Result<void> Engine::finish_agreement() {
     if (*done) break;
     if (std::chrono::steady_clock::now() >= end)
       return fail(Code::timeout, "a rank did not come to checkpoint() within the option timeout (",
-                  human_seconds(std::chrono::duration<double>(config_.timeout).count()), "): every rank must call it equally often");
+                  human_seconds(std::chrono::duration<double>(config_.timeout).count()),
+                  "): every rank must call it equally often");
     if (hooks_.pump) hooks_.pump();
     std::this_thread::sleep_for(pause);
   }
@@ -188,7 +196,8 @@ std::vector<bool> Engine::due_levels(bool now) {
 /// The cheapest level that outlives the process, or the cheapest of all.
 std::vector<bool> Engine::cheapest() const {
   std::vector<bool> out(levels_.size(), false);
-  const auto it = std::find_if(levels_.begin(), levels_.end(), [](const Level& l) { return l.config.kind != LevelKind::memory; });
+  const auto it =
+      std::find_if(levels_.begin(), levels_.end(), [](const Level& l) { return l.config.kind != LevelKind::memory; });
   out[it == levels_.end() ? 0 : static_cast<std::size_t>(it - levels_.begin())] = true;
   return out;
 }
@@ -214,9 +223,10 @@ Result<Outcome> Engine::capture(const std::vector<bool>& levels) {
   c.time = wall_clock();
   c.levels = levels;
   c.signature = regions_.signature();
-  c.captured = regions_.specs().empty()
-                   ? Result<void>(fail(Code::invalid_argument, "nothing is protected: call protect() before checkpoint()"))
-                   : capture_regions(regions_, {app_->rank(), config_.capture_threads, config_.staging_limit}, c.capture);
+  c.captured =
+      regions_.specs().empty()
+          ? Result<void>(fail(Code::invalid_argument, "nothing is protected: call protect() before checkpoint()"))
+          : capture_regions(regions_, {app_->rank(), config_.capture_threads, config_.staging_limit}, c.capture);
   background_->put(std::move(*checkpoint));
   decider_.taken(levels, monotonic());
   forced_.assign(forced_.size(), false);
@@ -245,7 +255,8 @@ Result<Resumed> Engine::resume() {
   const auto inventory = take_inventory(levels_, *app_);
   if (!inventory) return inventory.failure();
   note_lines(*inventory);
-  const auto found = put_back_newest(*inventory, levels_, config_.topology, regions_, {config_.lenient}, *app_, hooks_.say);
+  const auto found =
+      put_back_newest(*inventory, levels_, config_.topology, regions_, {config_.lenient}, *app_, hooks_.say);
   if (!found) return found.failure();
   if (found->line == 0) return Resumed{};
   job_.id = found->manifest.job;
@@ -258,11 +269,8 @@ Result<Resumed> Engine::resume() {
   if (!found->complete) forced_[static_cast<std::size_t>(found->level)] = true;
   const auto slowest = app_->all_max({static_cast<std::int64_t>((monotonic() - start) * 1e6)});
   if (!slowest) return slowest.failure();
-  return Resumed{true,
-                 found->line,
-                 levels_[static_cast<std::size_t>(found->level)].name,
-                 static_cast<double>((*slowest)[0]) * 1e-6,
-                 found->manifest.ranks};
+  return Resumed{true, found->line, levels_[static_cast<std::size_t>(found->level)].name,
+                 static_cast<double>((*slowest)[0]) * 1e-6, found->manifest.ranks};
 }
 
 Result<Verified> Engine::verify() {

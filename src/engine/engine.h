@@ -20,17 +20,17 @@ namespace backstay::engine {
 enum class Policy { skip, wait, degrade };
 
 struct EngineConfig {
-  std::vector<LevelConfig> levels;      ///< cheapest first
+  std::vector<LevelConfig> levels;  ///< cheapest first
   Topology topology;
   std::string shared_dir;
-  std::string local_dir;                ///< of this rank's node
+  std::string local_dir;  ///< of this rank's node
   Policy policy = Policy::skip;
   std::chrono::milliseconds timeout{};
   std::uint64_t staging_limit = 0;
   int capture_threads = 1;
   int nice = 10;
   bool direct_io = true;
-  bool lenient = false;                 ///< regions=lenient
+  bool lenient = false;  ///< regions=lenient
   double agreement_period = 0.02;
   std::string program;
   /// For tests: what every store of a level is replaced by; empty: nothing.
@@ -38,16 +38,17 @@ struct EngineConfig {
 };
 
 struct EngineHooks {
-  std::function<void(const std::string&)> say;             ///< a sentence for people, the same on every rank
+  std::function<void(const std::string&)> say;  ///< a sentence for people, the same on every rank
   std::function<void(const Settled&, const std::string& level)> settled;  ///< on the background thread
-  std::function<void()> pump;                              ///< empty: not needed
+  std::function<void()> pump;                                             ///< empty: not needed
 };
 
 /// One rank's engine. All ranks call open(), checkpoint(), resume(), wait(), verify(), prune() in the same order.
 class Engine {
  public:
   /// `app` is used by calls, `background` by the thread.
-  Engine(EngineConfig config, EngineHooks hooks, std::unique_ptr<comm::Comm> app, std::unique_ptr<comm::Comm> background);
+  Engine(EngineConfig config, EngineHooks hooks, std::unique_ptr<comm::Comm> app,
+         std::unique_ptr<comm::Comm> background);
   ~Engine();
 
   /// Makes and locks the directories, and looks at what is in them. Code::locked, permission, io, invalid_argument.
@@ -95,8 +96,8 @@ class Engine {
   plan::Decider decider_;
   std::unique_ptr<comm::PendingMax> agreement_;
   std::uint64_t next_line_ = 1;
-  std::uint64_t resumed_call_ = 0;     ///< the state at this call is the one that was put back
-  std::vector<bool> forced_;           ///< levels that the next call must write: copies were missing
+  std::uint64_t resumed_call_ = 0;  ///< the state at this call is the one that was put back
+  std::vector<bool> forced_;        ///< levels that the next call must write: copies were missing
   std::atomic<std::int64_t> failures_{0};
   bool stopping_ = false;
   std::unique_ptr<Background> background_;

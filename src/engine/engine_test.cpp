@@ -69,7 +69,9 @@ class Rank {
 
 class EngineTest : public ::testing::Test {
  protected:
-  EngineTest() : dir_(fs::temp_directory_path() / ("backstay-engine-" + std::to_string(getpid()))) { fs::remove_all(dir_); }
+  EngineTest() : dir_(fs::temp_directory_path() / ("backstay-engine-" + std::to_string(getpid()))) {
+    fs::remove_all(dir_);
+  }
   ~EngineTest() override { fs::remove_all(dir_); }
   static LevelConfig level(LevelKind kind, Layout layout = Layout::file_per_rank) {
     LevelConfig out;
@@ -98,8 +100,9 @@ class EngineTest : public ::testing::Test {
 };
 
 TEST_F(EngineTest, every_level_and_layout_comes_back_on_any_number_of_ranks) {
-  for (const auto& config : {level(LevelKind::shared), level(LevelKind::shared, Layout::file_per_node), level(LevelKind::shared, Layout::one_file),
-                             level(LevelKind::local), level(LevelKind::partner)}) {
+  for (const auto& config :
+       {level(LevelKind::shared), level(LevelKind::shared, Layout::file_per_node),
+        level(LevelKind::shared, Layout::one_file), level(LevelKind::local), level(LevelKind::partner)}) {
     fs::remove_all(dir_);
     write(4, {config}, {1, 2, 3});
     for (int ranks : {4, 2, 3, 6}) expect_found(ranks, {config}, 3);
@@ -133,7 +136,8 @@ TEST_F(EngineTest, the_first_call_after_a_loss_writes_the_copies_again) {
 
 TEST_F(EngineTest, a_damaged_line_falls_back_to_the_older_one) {
   write(3, {level(LevelKind::shared)}, {1, 2});
-  std::fstream file(dir_ / "shared/shared/line-00000002/rank-00001.h5", std::ios::in | std::ios::out | std::ios::binary);
+  std::fstream file(dir_ / "shared/shared/line-00000002/rank-00001.h5",
+                    std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(8192);
   file.put(1);
   file.close();
@@ -143,7 +147,8 @@ TEST_F(EngineTest, a_damaged_line_falls_back_to_the_older_one) {
 TEST_F(EngineTest, a_damaged_copy_falls_back_to_the_other) {
   write(4, {level(LevelKind::partner)}, {1, 2});
   fs::resize_file(dir_ / "node-0/partner/line-00000002/rank-00001.h5", 8200);
-  std::fstream file(dir_ / "node-1/partner/line-00000002/rank-00002.h5", std::ios::in | std::ios::out | std::ios::binary);
+  std::fstream file(dir_ / "node-1/partner/line-00000002/rank-00002.h5",
+                    std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(8192);
   file.put(1);
   file.close();

@@ -9,10 +9,14 @@ namespace backstay::engine {
 
 const char* level_name(LevelKind kind) {
   switch (kind) {
-    case LevelKind::memory: return "memory";
-    case LevelKind::local: return "local";
-    case LevelKind::partner: return "partner";
-    case LevelKind::shared: break;
+    case LevelKind::memory:
+      return "memory";
+    case LevelKind::local:
+      return "local";
+    case LevelKind::partner:
+      return "partner";
+    case LevelKind::shared:
+      break;
   }
   return "shared";
 }
@@ -21,7 +25,9 @@ int Topology::leader(int wanted) const {
   return static_cast<int>(std::find(node_of.begin(), node_of.end(), wanted) - node_of.begin());
 }
 
-int Topology::ranks_on(int wanted) const { return static_cast<int>(std::count(node_of.begin(), node_of.end(), wanted)); }
+int Topology::ranks_on(int wanted) const {
+  return static_cast<int>(std::count(node_of.begin(), node_of.end(), wanted));
+}
 
 int Topology::nodes() const { return static_cast<int>(std::set<int>(node_of.begin(), node_of.end()).size()); }
 
@@ -63,7 +69,8 @@ std::vector<FileGroup> file_groups(const LevelConfig& config, const Topology& to
   }
   auto groups = config.files > 0 ? in_runs(ranks, std::min(config.files, ranks)) : by_node(topology);
   for (std::size_t g = 0; g < groups.size(); ++g) groups[g].name = format::group_file_name(static_cast<int>(g));
-  std::sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.ranks.front() < b.ranks.front(); });
+  std::sort(groups.begin(), groups.end(),
+            [](const auto& a, const auto& b) { return a.ranks.front() < b.ranks.front(); });
   return groups;
 }
 

@@ -19,15 +19,15 @@ enum class Layout { file_per_rank, file_per_node, one_file };
 struct LevelConfig {
   LevelKind kind = LevelKind::shared;
   plan::Cadence cadence;
-  std::size_t keep = 2;        ///< whole lines that stay
+  std::size_t keep = 2;  ///< whole lines that stay
   Layout layout = Layout::file_per_rank;
-  int files = 0;               ///< shared, file_per_node: number of files; 0: one for each node
-  int distance = 1;            ///< partner: nodes between a rank and its copy
+  int files = 0;     ///< shared, file_per_node: number of files; 0: one for each node
+  int distance = 1;  ///< partner: nodes between a rank and its copy
 };
 
 const char* level_name(LevelKind kind);
 
-/// Which rank is on which node. 
+/// Which rank is on which node.
 struct Topology {
   std::vector<int> node_of;  ///< one for each rank
   [[nodiscard]] int node(int rank) const { return node_of[static_cast<std::size_t>(rank)]; }
@@ -47,15 +47,15 @@ std::vector<FileGroup> file_groups(const LevelConfig& config, const Topology& to
 
 struct Level {
   LevelConfig config;
-  std::string name;                              ///< "shared"
-  std::shared_ptr<store::Store> store;           ///< where this rank writes
-  bool leader = false;                           ///< this rank does the directory work in `store`
-  std::vector<FileGroup> groups;                 ///< of the whole level
+  std::string name;                     ///< "shared"
+  std::shared_ptr<store::Store> store;  ///< where this rank writes
+  bool leader = false;                  ///< this rank does the directory work in `store`
+  std::vector<FileGroup> groups;        ///< of the whole level
   std::size_t my_group = 0;
-  std::unique_ptr<comm::Comm> group_comm;        ///< for groups of more than one rank; the background's
+  std::unique_ptr<comm::Comm> group_comm;  ///< for groups of more than one rank; the background's
   std::optional<redundancy::PartnerPlan> partners;
-  std::vector<std::uint64_t> whole;              ///< committed lines, oldest first; the same on every rank
-  std::vector<std::uint64_t> damaged;            ///< lines that resume had to pass over: retired after the next commit
+  std::vector<std::uint64_t> whole;    ///< committed lines, oldest first; the same on every rank
+  std::vector<std::uint64_t> damaged;  ///< lines that resume had to pass over: retired after the next commit
 };
 
 }  // namespace backstay::engine

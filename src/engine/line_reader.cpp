@@ -22,9 +22,13 @@ using BadFiles = std::map<std::pair<std::size_t, catalog::Source>, std::string>;
 /// One candidate, being put back on this rank.
 class LineReader {
  public:
-  LineReader(const catalog::Candidate& line, const Inventory& inventory, const std::vector<Level>& levels, const Topology& topology,
-             comm::Comm& comm)
-      : line_(line), inventory_(inventory), level_(levels[static_cast<std::size_t>(line.level)]), topology_(topology), comm_(comm) {}
+  LineReader(const catalog::Candidate& line, const Inventory& inventory, const std::vector<Level>& levels,
+             const Topology& topology, comm::Comm& comm)
+      : line_(line),
+        inventory_(inventory),
+        level_(levels[static_cast<std::size_t>(line.level)]),
+        topology_(topology),
+        comm_(comm) {}
 
   /// Chooses a source for every file, those known to be bad left out. False: some file has none left.
   bool choose(const BadFiles& bad) {
@@ -62,7 +66,8 @@ class LineReader {
         const std::string trouble = in.text();
         const ByteView bytes = in.bytes();
         if (f >= chosen_.size()) return fail(Code::internal, "a rank sent the table of a file that is not there");
-        auto table = trouble.empty() ? format::decode_table(bytes) : Result<format::Table>(fail(Code::corrupt, trouble));
+        auto table =
+            trouble.empty() ? format::decode_table(bytes) : Result<format::Table>(fail(Code::corrupt, trouble));
         if (table) {
           tables_[f] = std::move(*table);
           continue;
@@ -169,7 +174,8 @@ class LineReader {
     if (const Bytes* there = fetched(ref)) {
       target = *there;
       if (crc32c(target) == ref.about->crc) return {};
-      return fail(Code::corrupt, "region '", ref.about->region, "' of rank ", ref.about->rank, " came damaged from rank ", server(ref.file));
+      return fail(Code::corrupt, "region '", ref.about->region, "' of rank ", ref.about->rank,
+                  " came damaged from rank ", server(ref.file));
     }
     target.resize(static_cast<std::size_t>(ref.about->bytes));
     return read_here(ref, target);
@@ -220,8 +226,10 @@ class LineReader {
     if (!good) return {};
     try {
       if (plan.whole) {
-        if (spec.load) spec.load(pieces[0]);
-        else spec.redistribute({ByteView(pieces[0])}, 0, 1);
+        if (spec.load)
+          spec.load(pieces[0]);
+        else
+          spec.redistribute({ByteView(pieces[0])}, 0, 1);
       } else {
         spec.redistribute(std::vector<ByteView>(pieces.begin(), pieces.end()), comm_.rank(), comm_.size());
       }
@@ -293,8 +301,8 @@ Result<Plans> make_plans(const region::RegionSet& regions, const SavedRegions& s
 
 /// Collective: tries one candidate with every combination of sources that has not failed yet.
 Result<Attempt> try_line(const catalog::Candidate& line, const Inventory& inventory, const std::vector<Level>& levels,
-                         const Topology& topology, const region::RegionSet& regions, const ReadOptions& options, comm::Comm& comm,
-                         const Say& say) {
+                         const Topology& topology, const region::RegionSet& regions, const ReadOptions& options,
+                         comm::Comm& comm, const Say& say) {
   LineReader reader(line, inventory, levels, topology, comm);
   BadFiles bad;
   const std::string what = cat("line ", line.line, " at level ", levels[static_cast<std::size_t>(line.level)].name);
@@ -305,7 +313,8 @@ Result<Attempt> try_line(const catalog::Candidate& line, const Inventory& invent
     if (*shared) {
       const SavedRegions saved(reader.tables());
       auto plans = make_plans(regions, saved, line.manifest, options, comm);
-      BACKSTAY_TRY(agree(comm, plans ? Result<void>{} : Result<void>{fail(plans.failure().code, what, ": ", plans.failure().what)}));
+      BACKSTAY_TRY(agree(
+          comm, plans ? Result<void>{} : Result<void>{fail(plans.failure().code, what, ": ", plans.failure().what)}));
       BadFiles mine;
       const auto filled = reader.fill(plans->specs, plans->plans, mine);
       BACKSTAY_TRY(agree(comm, filled));
@@ -341,7 +350,8 @@ Result<Inventory> take_inventory(const std::vector<Level>& levels, comm::Comm& c
 }
 
 Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Level>& levels, const Topology& topology,
-                                const region::RegionSet& regions, const ReadOptions& options, comm::Comm& comm, const Say& say) {
+                                const region::RegionSet& regions, const ReadOptions& options, comm::Comm& comm,
+                                const Say& say) {
   std::string last_trouble;
   PutBack found;
   for (const auto& line : inventory.candidates) {
@@ -393,7 +403,8 @@ Result<Damage> check_all(const Inventory& inventory, const std::vector<Level>& l
   for (const auto& line : inventory.candidates) {
     const std::string what = cat("line ", line.line, " at level ", levels[static_cast<std::size_t>(line.level)].name);
     if (comm.rank() == 0 && !line.trouble.empty()) out.text(cat(what, ": ", line.trouble));
-    if (comm.rank() == 0 && line.trouble.empty() && !line.complete) out.text(cat(what, ": a file, a copy or a manifest is missing"));
+    if (comm.rank() == 0 && line.trouble.empty() && !line.complete)
+      out.text(cat(what, ": a file, a copy or a manifest is missing"));
     for (std::size_t f = 0; f < line.sources.size(); ++f)
       for (const auto& source : line.sources[f]) check(line, f, source);
   }

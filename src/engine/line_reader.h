@@ -41,7 +41,8 @@ using Say = std::function<void(const std::string&)>;
 /// global shapes are compared before any memory is written); Code::corrupt if there are lines
 /// and none can be put back (memory may be partly overwritten).
 Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Level>& levels, const Topology& topology,
-                                const region::RegionSet& regions, const ReadOptions& options, comm::Comm& comm, const Say& say);
+                                const region::RegionSet& regions, const ReadOptions& options, comm::Comm& comm,
+                                const Say& say);
 
 struct Damage {
   std::uint64_t lines = 0;

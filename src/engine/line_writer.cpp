@@ -20,7 +20,12 @@ struct FileFacts {
 class LineWriter {
  public:
   LineWriter(Level& level, Checkpoint& checkpoint, const Job& job, const Topology& topology, comm::Comm& comm)
-      : level_(level), checkpoint_(checkpoint), job_(job), topology_(topology), comm_(comm), dir_(catalog::line_dir(level.name, checkpoint.line)) {}
+      : level_(level),
+        checkpoint_(checkpoint),
+        job_(job),
+        topology_(topology),
+        comm_(comm),
+        dir_(catalog::line_dir(level.name, checkpoint.line)) {}
 
   Result<std::uint64_t> write() {
     if (auto staged = write_and_stage(); !staged) {
@@ -48,14 +53,16 @@ class LineWriter {
   [[nodiscard]] bool first_of_group() const { return group().ranks.front() == comm_.rank(); }
   [[nodiscard]] std::string path() const { return dir_ + "/" + group().name; }
 
-  /// One reduction gives all ranks one time and finds that they captured the same regions; only where they did not are texts exchanged.
+  /// One reduction gives all ranks one time and finds that they captured the same regions; only where they did not are
+  /// texts exchanged.
   Result<void> agree_on_regions() {
     std::string all;
     for (const auto& line : checkpoint_.signature) all += line + "\n";
     const auto sum = static_cast<std::int64_t>(crc32c(as_bytes(all)));
     const auto maxima = comm_.all_max({checkpoint_.captured ? 0 : 1, sum, -sum, std::llround(checkpoint_.time * 1e6)});
     if (!maxima) return maxima.failure();
-    checkpoint_.time = static_cast<double>((*maxima)[3]) * 1e-6;  // one time for all, so that manifests are equal everywhere
+    checkpoint_.time =
+        static_cast<double>((*maxima)[3]) * 1e-6;  // one time for all, so that manifests are equal everywhere
     if ((*maxima)[0] == 0 && (*maxima)[1] == -(*maxima)[2]) return {};
     BACKSTAY_TRY(agree(comm_, checkpoint_.captured));
     const auto texts = comm_.all_gather(as_bytes(all));
@@ -71,15 +78,16 @@ class LineWriter {
         const std::string a = i < first.size() && !first[i].empty() ? first[i] : "no further region";
         const std::string b = i < other.size() && !other[i].empty() ? other[i] : "no further region";
         if (a != b)
-          return fail(Code::mismatch, "the ranks protect different regions: rank 0 has ", a, " where rank ", rank, " has ", b,
-                      "; every rank must protect the same regions in the same order");
+          return fail(Code::mismatch, "the ranks protect different regions: rank 0 has ", a, " where rank ", rank,
+                      " has ", b, "; every rank must protect the same regions in the same order");
       }
     }
     return fail(Code::mismatch, "the ranks protect different regions");
   }
 
   Result<void> prepare() {
-    return level_.leader ? catalog::prepare(*level_.store, level_.name, checkpoint_.line, level_.whole) : Result<void>{};
+    return level_.leader ? catalog::prepare(*level_.store, level_.name, checkpoint_.line, level_.whole)
+                         : Result<void>{};
   }
 
   /// The areas of this rank's file: what each rank of the group is about to write.
@@ -157,7 +165,8 @@ class LineWriter {
   }
 
   [[nodiscard]] format::Manifest manifest() const {
-    format::Manifest m{job_.id, checkpoint_.line, level_.name, comm_.size(), checkpoint_.call, checkpoint_.time, job_.program, {}};
+    format::Manifest m{job_.id,          checkpoint_.line, level_.name,  comm_.size(),
+                       checkpoint_.call, checkpoint_.time, job_.program, {}};
     const bool on_nodes = level_.config.kind == LevelKind::local || level_.config.kind == LevelKind::partner;
     for (std::size_t g = 0; g < level_.groups.size(); ++g) {
       format::DataFile file;
@@ -190,7 +199,8 @@ class LineWriter {
 
   Result<void> stage() {
     if (!level_.leader) return {};
-    return catalog::stage(*level_.store, level_.name, checkpoint_.line, format::encode_manifest(manifest()), names_here());
+    return catalog::stage(*level_.store, level_.name, checkpoint_.line, format::encode_manifest(manifest()),
+                          names_here());
   }
 
   /// Where some leader could not rename, the others take their manifests back: the line then exists nowhere.
@@ -213,7 +223,8 @@ class LineWriter {
 };
 }  // namespace
 
-Result<std::uint64_t> write_line(Level& level, Checkpoint& checkpoint, const Job& job, const Topology& topology, comm::Comm& comm) {
+Result<std::uint64_t> write_line(Level& level, Checkpoint& checkpoint, const Job& job, const Topology& topology,
+                                 comm::Comm& comm) {
   return LineWriter(level, checkpoint, job, topology, comm).write();
 }
 

@@ -13,15 +13,15 @@ namespace backstay::engine {
 struct Checkpoint {
   std::uint64_t line = 0;
   std::uint64_t call = 0;
-  double time = 0;                      ///< seconds since 1970, of the last rank's capture
-  std::vector<bool> levels;             ///< where it is to go
-  Result<void> captured;                ///< this rank's failure, carried to where all ranks hear of it
-  std::vector<std::string> signature;   ///< of the regions, to be compared among ranks
+  double time = 0;                     ///< seconds since 1970, of the last rank's capture
+  std::vector<bool> levels;            ///< where it is to go
+  Result<void> captured;               ///< this rank's failure, carried to where all ranks hear of it
+  std::vector<std::string> signature;  ///< of the regions, to be compared among ranks
   Capture capture;
 };
 
 struct Job {
-  std::string id;       ///< 16 hexadecimal digits
+  std::string id;  ///< 16 hexadecimal digits
   std::string program;
 };
 
@@ -33,7 +33,8 @@ struct Job {
 /// names synced, manifest.part written and synced (leader) | agree | renamed, synced (leader) | agree | old lines
 /// retired. The first rename happens after every byte of every rank is durable; the first byte of an old line is
 /// overwritten (by a later call) after its manifest is durably gone.
-Result<std::uint64_t> write_line(Level& level, Checkpoint& checkpoint, const Job& job, const Topology& topology, comm::Comm& comm);
+Result<std::uint64_t> write_line(Level& level, Checkpoint& checkpoint, const Job& job, const Topology& topology,
+                                 comm::Comm& comm);
 
 /// Takes back the lines beyond the newest `keep`. Local to each rank; failures are returned and change nothing else.
 Result<void> retire_surplus(Level& level, std::size_t keep);

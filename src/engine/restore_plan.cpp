@@ -9,7 +9,9 @@ namespace backstay::engine {
 namespace {
 using region::Box;
 
-Failure mismatch(const std::string& name, const std::string& why) { return fail(Code::mismatch, "region '", name, "' ", why); }
+Failure mismatch(const std::string& name, const std::string& why) {
+  return fail(Code::mismatch, "region '", name, "' ", why);
+}
 
 bool same_type(const Type& a, const Type& b) {
   return a == b || (a.kind == Type::Kind::text && b.kind == Type::Kind::text);
@@ -29,8 +31,9 @@ Result<void> check_kind(const RegionSpec& spec, const format::Segment& s) {
     return mismatch(spec.name, cat("was saved as ", placement_word(s.placement.kind), " and is protected as ",
                                    placement_word(spec.placement.kind)));
   if (spec.placement.global != s.placement.global)
-    return mismatch(spec.name, cat("was saved as part of a global array of shape ", region::describe_shape(s.placement.global),
-                                   " and is protected as part of one of shape ", region::describe_shape(spec.placement.global)));
+    return mismatch(spec.name,
+                    cat("was saved as part of a global array of shape ", region::describe_shape(s.placement.global),
+                        " and is protected as part of one of shape ", region::describe_shape(spec.placement.global)));
   return {};
 }
 
@@ -104,11 +107,13 @@ Result<RegionPlan> plan_list(const RegionSpec& spec, const std::vector<SegmentRe
 }
 
 /// Private data on other ranks: only an owner who knows how can spread it; that callback gets every piece whole.
-Result<RegionPlan> plan_private(const RegionSpec& spec, const std::vector<SegmentRef>& refs, int saved_ranks, int size) {
+Result<RegionPlan> plan_private(const RegionSpec& spec, const std::vector<SegmentRef>& refs, int saved_ranks,
+                                int size) {
   if (!spec.redistribute)
-    return mismatch(spec.name, cat("is private to a rank and was saved by ", saved_ranks, " ranks, and this job has ", size,
-                                   ": run on ", saved_ranks, " ranks, or give it a placement (block, distributed_list, replicated)",
-                                   " or a redistribute callback"));
+    return mismatch(
+        spec.name, cat("is private to a rank and was saved by ", saved_ranks, " ranks, and this job has ", size,
+                       ": run on ", saved_ranks, " ranks, or give it a placement (block, distributed_list, replicated)",
+                       " or a redistribute callback"));
   RegionPlan plan;
   for (const auto& ref : refs) {
     const Box box{Extents(ref.about->shape.size(), 0), ref.about->shape};
@@ -123,7 +128,8 @@ SavedRegions::SavedRegions(const std::vector<format::Table>& tables) {
     for (std::size_t s = 0; s < tables[f].segments.size(); ++s)
       regions_[tables[f].segments[s].region].push_back({f, s, &tables[f].segments[s]});
   for (auto& [name, refs] : regions_)
-    std::stable_sort(refs.begin(), refs.end(), [](const auto& a, const auto& b) { return a.about->rank < b.about->rank; });
+    std::stable_sort(refs.begin(), refs.end(),
+                     [](const auto& a, const auto& b) { return a.about->rank < b.about->rank; });
 }
 
 std::vector<std::string> SavedRegions::names() const {
@@ -154,8 +160,8 @@ Result<RegionPlan> plan_region(const RegionSpec& spec, const SavedRegions& saved
   for (const auto& ref : refs)
     if (ref.about->crc != refs[0].about->crc || ref.about->shape != refs[0].about->shape)
       return mismatch(spec.name, cat("is replicated (as every scalar without a placement), but rank ", ref.about->rank,
-                                     " saved another value than rank 0, so that it cannot come back on ", size, " ranks instead of ",
-                                     saved_ranks));
+                                     " saved another value than rank 0, so that it cannot come back on ", size,
+                                     " ranks instead of ", saved_ranks));
   return take_whole(refs[static_cast<std::size_t>(rank % saved_ranks)]);
 }
 
@@ -165,11 +171,13 @@ Result<void> check_names(const region::RegionSet& regions, const SavedRegions& s
   for (const auto& spec : regions.specs()) protected_names.push_back(spec.name);
   for (const auto& name : protected_names)
     if (saved.of(name).empty())
-      return fail(Code::mismatch, "region '", name, "' is protected but is not in the line (the nearest there is '", nearest(name, names),
+      return fail(Code::mismatch, "region '", name, "' is protected but is not in the line (the nearest there is '",
+                  nearest(name, names),
                   "'): rename it, or set the option regions=lenient to keep the program's own value");
   for (const auto& name : names)
     if (regions.find(name) == nullptr)
-      return fail(Code::mismatch, "region '", name, "' is in the line but is not protected (the nearest protected one is '",
+      return fail(Code::mismatch, "region '", name,
+                  "' is in the line but is not protected (the nearest protected one is '",
                   nearest(name, protected_names), "'): protect it, or set the option regions=lenient to leave it out");
   return {};
 }

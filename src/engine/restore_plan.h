@@ -39,10 +39,10 @@ struct Piece {
 
 /// How to fill one region on this rank.
 struct RegionPlan {
-  Extents shape;         ///< of the memory
-  region::Box target;    ///< where that memory lies in the global array or list
+  Extents shape;       ///< of the memory
+  region::Box target;  ///< where that memory lies in the global array or list
   std::vector<Piece> pieces;
-  bool whole = false;    ///< one piece that is exactly the memory
+  bool whole = false;  ///< one piece that is exactly the memory
 };
 
 /// Code::mismatch, with a sentence: missing, another type, placement or global shape, other number of ranks for

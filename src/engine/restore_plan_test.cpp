@@ -28,7 +28,8 @@ std::vector<format::Table> tables(std::vector<format::Segment> segments) {
 }
 
 TEST(restore_plan, the_same_block_is_one_whole_piece) {
-  const auto t = tables({saved(0, {2, 4}, block({4, 4}, {0, 0}, {2, 4})), saved(1, {2, 4}, block({4, 4}, {2, 0}, {4, 4}))});
+  const auto t =
+      tables({saved(0, {2, 4}, block({4, 4}, {0, 0}, {2, 4})), saved(1, {2, 4}, block({4, 4}, {2, 0}, {4, 4}))});
   const auto plan = plan_region(spec(block({4, 4}, {2, 0}, {4, 4})), SavedRegions(t), 2, 1, 2);
   ASSERT_TRUE(plan.ok()) << plan.failure().what;
   EXPECT_TRUE(plan->whole);
@@ -36,7 +37,8 @@ TEST(restore_plan, the_same_block_is_one_whole_piece) {
 }
 
 TEST(restore_plan, another_decomposition_takes_parts) {
-  const auto t = tables({saved(0, {2, 4}, block({4, 4}, {0, 0}, {2, 4})), saved(1, {2, 4}, block({4, 4}, {2, 0}, {4, 4}))});
+  const auto t =
+      tables({saved(0, {2, 4}, block({4, 4}, {0, 0}, {2, 4})), saved(1, {2, 4}, block({4, 4}, {2, 0}, {4, 4}))});
   const auto plan = plan_region(spec(block({4, 4}, {0, 1}, {4, 3})), SavedRegions(t), 2, 0, 3);
   ASSERT_TRUE(plan.ok());
   EXPECT_FALSE(plan->whole);
@@ -57,7 +59,8 @@ TEST(restore_plan, an_empty_block_needs_nothing) {
 }
 
 TEST(restore_plan, a_list_is_split_evenly_and_wholly) {
-  const auto t = tables({saved(0, {5, 3}, distributed_list()), saved(1, {0, 3}, distributed_list()), saved(2, {6, 3}, distributed_list())});
+  const auto t = tables({saved(0, {5, 3}, distributed_list()), saved(1, {0, 3}, distributed_list()),
+                         saved(2, {6, 3}, distributed_list())});
   for (int size : {1, 2, 4, 5, 20}) {
     std::int64_t next = 0;
     for (int rank = 0; rank < size; ++rank) {
@@ -99,8 +102,10 @@ TEST(restore_plan, another_type_placement_or_shape_is_explained) {
   auto type = spec(block({4}, {0}, {4}));
   type.type = {Type::Kind::floating, 4, {}};
   EXPECT_NE(plan_region(type, SavedRegions(t), 1, 0, 1).failure().what.find("float64"), std::string::npos);
-  EXPECT_NE(plan_region(spec(replicated()), SavedRegions(t), 1, 0, 1).failure().what.find("a block"), std::string::npos);
-  EXPECT_NE(plan_region(spec(block({5}, {0}, {5})), SavedRegions(t), 1, 0, 1).failure().what.find("[4]"), std::string::npos);
+  EXPECT_NE(plan_region(spec(replicated()), SavedRegions(t), 1, 0, 1).failure().what.find("a block"),
+            std::string::npos);
+  EXPECT_NE(plan_region(spec(block({5}, {0}, {5})), SavedRegions(t), 1, 0, 1).failure().what.find("[4]"),
+            std::string::npos);
 }
 
 TEST(restore_plan, regions_of_one_side_only_are_named_with_the_nearest) {

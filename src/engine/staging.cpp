@@ -71,7 +71,8 @@ Result<void> StagingBuffer::reserve(std::uint64_t bytes) {
   capacity_ = 0;
   void* fresh = mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (fresh == MAP_FAILED)
-    return fail(Code::limit, "no memory for a staging copy of ", human_bytes(static_cast<double>(wanted)), ": ", std::strerror(errno));
+    return fail(Code::limit, "no memory for a staging copy of ", human_bytes(static_cast<double>(wanted)), ": ",
+                std::strerror(errno));
   madvise(fresh, wanted, MADV_HUGEPAGE);  // advice only
   memory_ = {static_cast<std::byte*>(fresh), [wanted](std::byte* memory) { munmap(memory, wanted); }};
   capacity_ = wanted;
@@ -92,8 +93,9 @@ Result<void> capture_regions(const region::RegionSet& regions, const CaptureOpti
   }
   const auto layout = format::layout_area(sizes);
   if (options.limit > 0 && layout.size > options.limit)
-    return fail(Code::limit, "the regions take ", human_bytes(static_cast<double>(layout.size)), " and staging_limit is ",
-                human_bytes(static_cast<double>(options.limit)), ": raise it or protect less");
+    return fail(Code::limit, "the regions take ", human_bytes(static_cast<double>(layout.size)),
+                " and staging_limit is ", human_bytes(static_cast<double>(options.limit)),
+                ": raise it or protect less");
   BACKSTAY_TRY(target.buffer.reserve(layout.size));
   std::byte* base = target.buffer.data();
   std::uint64_t end = 0;

@@ -31,8 +31,8 @@ class StagingBuffer {
 /// One checkpoint of one rank in staging memory: its area as it will lie in the file.
 struct Capture {
   StagingBuffer buffer;
-  std::uint64_t size = 0;                  ///< of the area
-  std::vector<format::Segment> segments;   ///< offsets from the start of the area
+  std::uint64_t size = 0;                 ///< of the area
+  std::vector<format::Segment> segments;  ///< offsets from the start of the area
   [[nodiscard]] ByteView bytes() { return {buffer.data(), static_cast<std::size_t>(size)}; }
 };
 

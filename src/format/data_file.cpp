@@ -22,10 +22,14 @@ Failure damaged(std::string_view why) { return fail(Code::corrupt, "the header i
 
 std::string placement_word(Placement::Kind kind) {
   switch (kind) {
-    case Placement::Kind::rank_private: return "private";
-    case Placement::Kind::replicated: return "replicated";
-    case Placement::Kind::block: return "block";
-    case Placement::Kind::distributed_list: return "list";
+    case Placement::Kind::rank_private:
+      return "private";
+    case Placement::Kind::replicated:
+      return "replicated";
+    case Placement::Kind::block:
+      return "block";
+    case Placement::Kind::distributed_list:
+      return "list";
   }
   return "private";
 }
@@ -74,10 +78,15 @@ void describe_whole_regions(const Table& table, Hdf5Description& out) {
   for (const auto& s : table.segments) regions[s.region].push_back(&s);
   for (const auto& [name, parts] : regions) {
     switch (parts.front()->placement.kind) {
-      case Placement::Kind::rank_private: break;
-      case Placement::Kind::replicated: out.links.push_back({"/" + name, parts.front()->dataset}); break;
+      case Placement::Kind::rank_private:
+        break;
+      case Placement::Kind::replicated:
+        out.links.push_back({"/" + name, parts.front()->dataset});
+        break;
       case Placement::Kind::block:
-      case Placement::Kind::distributed_list: out.virtual_datasets.push_back(joined(parts)); break;
+      case Placement::Kind::distributed_list:
+        out.virtual_datasets.push_back(joined(parts));
+        break;
     }
   }
 }
@@ -103,8 +112,11 @@ std::uint64_t area_size(const Area& area) {
 bool is_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const auto lead = static_cast<unsigned char>(text[i]);
-    const std::size_t length = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : lead >= 0xe0 && lead < 0xf0 ? 3
-                               : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
+    const std::size_t length = lead < 0x80                   ? 1
+                               : lead >= 0xc2 && lead < 0xe0 ? 2
+                               : lead >= 0xe0 && lead < 0xf0 ? 3
+                               : lead >= 0xf0 && lead < 0xf5 ? 4
+                                                             : 0;
     if (length == 0 || i + length > text.size()) return false;
     for (std::size_t k = 1; k < length; ++k)
       if ((static_cast<unsigned char>(text[i + k]) & 0xc0) != 0x80) return false;
@@ -143,12 +155,16 @@ Result<Header> decode_header(ByteView first_page) {
   const auto words = split(line, ' ');
   const auto version = words.size() > 2 ? parse_decimal(words[2]) : std::nullopt;
   if (version && *version != format_version)
-    return fail(Code::version, "it is of format version ", *version, ", and this backstay reads version ", format_version);
-  if (!version || words.size() != 15 || words[3] != "table" || words[7] != "hdf5" || words[11] != "size" || words[13] != "crc")
+    return fail(Code::version, "it is of format version ", *version, ", and this backstay reads version ",
+                format_version);
+  if (!version || words.size() != 15 || words[3] != "table" || words[7] != "hdf5" || words[11] != "size" ||
+      words[13] != "crc")
     return damaged("its line has other words");
-  if (parse_hex8(words[14]) != crc32c(as_bytes(line.substr(0, line.size() - 8)))) return damaged("its checksum differs");
+  if (parse_hex8(words[14]) != crc32c(as_bytes(line.substr(0, line.size() - 8))))
+    return damaged("its checksum differs");
   const auto table_offset = parse_decimal(words[4]), table_length = parse_decimal(words[5]);
-  const auto hdf5_offset = parse_decimal(words[8]), hdf5_length = parse_decimal(words[9]), size = parse_decimal(words[12]);
+  const auto hdf5_offset = parse_decimal(words[8]), hdf5_length = parse_decimal(words[9]),
+             size = parse_decimal(words[12]);
   const auto table_crc = parse_hex8(words[6]), hdf5_crc = parse_hex8(words[10]);
   if (!table_offset || !table_length || !hdf5_offset || !hdf5_length || !size || !table_crc || !hdf5_crc)
     return damaged("its numbers are not numbers");
@@ -179,8 +195,11 @@ Result<Frame> frame_file(const Origin& origin, const std::string& name, const st
   hdf5.metadata_offset = header.hdf5_offset;
   for (const auto& s : table.segments) hdf5.datasets.push_back(dataset_of(s));
   if (areas.size() > 1) describe_whole_regions(table, hdf5);
-  hdf5.attributes = {{"backstay_format", std::int64_t{format_version}}, {"job", origin.job},
-                     {"line", static_cast<std::int64_t>(origin.line)}, {"level", origin.level}, {"time", origin.time}};
+  hdf5.attributes = {{"backstay_format", std::int64_t{format_version}},
+                     {"job", origin.job},
+                     {"line", static_cast<std::int64_t>(origin.line)},
+                     {"level", origin.level},
+                     {"time", origin.time}};
   auto image = encode_hdf5(hdf5);
   if (!image) return image.failure();
 
@@ -200,7 +219,8 @@ std::string why_not_a_region_name(std::string_view name) {
   if (!is_utf8(name)) return "the name of a region must be UTF-8";
   if (name.find('\0') != name.npos) return cat("the name '", name.substr(0, name.find('\0')), "' holds a zero byte");
   const auto parts = split(name, '/');
-  if (parts.front() == reserved_group) return cat("the name '", name, "' begins with the reserved word '", reserved_group, "'");
+  if (parts.front() == reserved_group)
+    return cat("the name '", name, "' begins with the reserved word '", reserved_group, "'");
   for (const auto& part : parts)
     if (part.empty() || part == "." || part == "..")
       return cat("the name '", name, "' has an empty part, '.' or '..' between its slashes");

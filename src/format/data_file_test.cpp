@@ -10,7 +10,16 @@ namespace {
 Segment segment(int rank, std::string region, std::uint64_t offset, Extents shape, Placement placement = {}) {
   std::uint64_t n = 8;
   for (auto s : shape) n *= static_cast<std::uint64_t>(s);
-  return {rank, std::move(region), "", {Type::Kind::floating, 8, {}}, std::move(shape), "m", std::move(placement), offset, n, 0};
+  return {rank,
+          std::move(region),
+          "",
+          {Type::Kind::floating, 8, {}},
+          std::move(shape),
+          "m",
+          std::move(placement),
+          offset,
+          n,
+          0};
 }
 
 TEST(area, large_segments_begin_at_a_page_and_small_ones_at_64) {
@@ -41,7 +50,8 @@ TEST(header, another_version_is_named) {
 }
 
 TEST(frame, one_rank_has_its_regions_at_the_root) {
-  const auto frame = frame_file({"j", 1, "local", 0}, "rank-00000.h5", {{0, {segment(0, "u", 0, {4}), segment(0, "v/w", 64, {})}}});
+  const auto frame =
+      frame_file({"j", 1, "local", 0}, "rank-00000.h5", {{0, {segment(0, "u", 0, {4}), segment(0, "v/w", 64, {})}}});
   ASSERT_TRUE(frame.ok()) << frame.failure().what;
   EXPECT_EQ(frame->area_offsets, (std::vector<std::uint64_t>{first_area}));
   const auto header = decode_header(ByteView(frame->front).first(page));
@@ -57,9 +67,10 @@ TEST(frame, one_rank_has_its_regions_at_the_root) {
 TEST(frame, several_ranks_lie_one_after_the_other) {
   std::vector<Area> areas;
   for (int rank : {2, 5})
-    areas.push_back({rank, {segment(rank, "u", 0, {4}, block({8}, {rank == 2 ? 0 : 4}, {rank == 2 ? 4 : 8})),
-                            segment(rank, "n", 64, {}, replicated()), segment(rank, "x", 128, {rank}, distributed_list()),
-                            segment(rank, "private", 256, {1})}});
+    areas.push_back({rank,
+                     {segment(rank, "u", 0, {4}, block({8}, {rank == 2 ? 0 : 4}, {rank == 2 ? 4 : 8})),
+                      segment(rank, "n", 64, {}, replicated()), segment(rank, "x", 128, {rank}, distributed_list()),
+                      segment(rank, "private", 256, {1})}});
   const auto frame = frame_file({"j", 1, "shared", 0}, "all.h5", areas);
   ASSERT_TRUE(frame.ok()) << frame.failure().what;
   EXPECT_EQ(frame->area_offsets, (std::vector<std::uint64_t>{first_area, first_area + page}));
@@ -74,10 +85,11 @@ TEST(frame, a_file_without_regions_can_be_made) {
 }
 
 TEST(region_name, awkward_names_are_fine_and_impossible_ones_are_explained) {
-  for (const char* good : {"u", "velocity x", "flow/u", "Größe", "a.b", "..a", "by_rank2"}) EXPECT_EQ(why_not_a_region_name(good), "") << good;
-  for (const std::string& bad : {std::string(""), std::string("/u"), std::string("u/"), std::string("a//b"), std::string("a/./b"),
-                                std::string(".."), std::string("\xff"), std::string("\xc3"), std::string("a\0b", 3),
-                                std::string("by_rank/x"), std::string(2000, 'x')})
+  for (const char* good : {"u", "velocity x", "flow/u", "Größe", "a.b", "..a", "by_rank2"})
+    EXPECT_EQ(why_not_a_region_name(good), "") << good;
+  for (const std::string& bad : {std::string(""), std::string("/u"), std::string("u/"), std::string("a//b"),
+                                 std::string("a/./b"), std::string(".."), std::string("\xff"), std::string("\xc3"),
+                                 std::string("a\0b", 3), std::string("by_rank/x"), std::string(2000, 'x')})
     EXPECT_NE(why_not_a_region_name(bad), "") << bad;
 }
 

@@ -18,8 +18,12 @@ struct KindLetter {
 const std::vector<KindLetter>& kind_letters() {
   using K = Type::Kind;
   static const std::vector<KindLetter> table{
-      {K::integer, 'i', {1, 2, 4, 8}}, {K::unsigned_integer, 'u', {1, 2, 4, 8}}, {K::floating, 'f', {2, 4, 8, 16}},
-      {K::complex, 'c', {8, 16, 32}},  {K::boolean, 'b', {1}},                  {K::text, 'S', {}},
+      {K::integer, 'i', {1, 2, 4, 8}},
+      {K::unsigned_integer, 'u', {1, 2, 4, 8}},
+      {K::floating, 'f', {2, 4, 8, 16}},
+      {K::complex, 'c', {8, 16, 32}},
+      {K::boolean, 'b', {1}},
+      {K::text, 'S', {}},
       {K::opaque, 'V', {}},
   };
   return table;
@@ -70,7 +74,8 @@ std::string text(const Json& object, const char* key) {
 
 std::uint64_t number(const Json& object, const char* key, std::uint64_t at_most) {
   const Json& value = member(object, key);
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > at_most) throw BadJson{cat("'", key, "' is out of range")};
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > at_most)
+    throw BadJson{cat("'", key, "' is out of range")};
   return value.get<std::uint64_t>();
 }
 
@@ -91,10 +96,12 @@ std::uint32_t crc(const Json& object, const char* key) {
 
 Extents extents(const Json& object, const char* key) {
   const Json& value = member(object, key);
-  if (!value.is_array() || value.size() > max_dimensions) throw BadJson{cat("'", key, "' is not a list of up to 7 lengths")};
+  if (!value.is_array() || value.size() > max_dimensions)
+    throw BadJson{cat("'", key, "' is not a list of up to 7 lengths")};
   Extents out;
   for (const Json& n : value) {
-    if (!n.is_number_unsigned() || n.get<std::uint64_t>() > largest) throw BadJson{cat("'", key, "' has a length out of range")};
+    if (!n.is_number_unsigned() || n.get<std::uint64_t>() > largest)
+      throw BadJson{cat("'", key, "' has a length out of range")};
     out.push_back(n.get<std::int64_t>());
   }
   return out;
@@ -134,10 +141,14 @@ Type type_from_json(const Json& json, int depth) {
 
 Json placement_to_json(const Placement& placement) {
   switch (placement.kind) {
-    case Placement::Kind::rank_private: return {{"kind", "private"}};
-    case Placement::Kind::replicated: return {{"kind", "replicated"}};
-    case Placement::Kind::distributed_list: return {{"kind", "list"}};
-    case Placement::Kind::block: break;
+    case Placement::Kind::rank_private:
+      return {{"kind", "private"}};
+    case Placement::Kind::replicated:
+      return {{"kind", "replicated"}};
+    case Placement::Kind::distributed_list:
+      return {{"kind", "list"}};
+    case Placement::Kind::block:
+      break;
   }
   return {{"kind", "block"}, {"global", placement.global}, {"lower", placement.lower}, {"upper", placement.upper}};
 }
@@ -149,7 +160,8 @@ Placement placement_from_json(const Json& json) {
   if (kind == "list") return distributed_list();
   if (kind != "block") throw BadJson{cat("'", kind, "' is not a placement")};
   Placement p = block(extents(json, "global"), extents(json, "lower"), extents(json, "upper"));
-  if (p.lower.size() != p.global.size() || p.upper.size() != p.global.size()) throw BadJson{"a block has unequal dimensions"};
+  if (p.lower.size() != p.global.size() || p.upper.size() != p.global.size())
+    throw BadJson{"a block has unequal dimensions"};
   for (std::size_t d = 0; d < p.global.size(); ++d)
     if (p.lower[d] > p.upper[d] || p.upper[d] > p.global[d]) throw BadJson{"a block lies outside its global array"};
   return p;
@@ -180,7 +192,8 @@ Segment segment_from_json(const Json& json) {
   s.offset = number(json, "offset", largest);
   s.bytes = number(json, "bytes", largest);
   s.crc = crc(json, "crc32c");
-  if (checked_bytes(s.shape, s.type.size) != s.bytes) throw BadJson{cat("the shape and the bytes of '", s.region, "' differ")};
+  if (checked_bytes(s.shape, s.type.size) != s.bytes)
+    throw BadJson{cat("the shape and the bytes of '", s.region, "' differ")};
   if (s.placement.kind == Placement::Kind::block) {
     for (std::size_t d = 0; d < s.shape.size(); ++d)
       if (s.shape.size() != s.placement.lower.size() || s.shape[d] != s.placement.upper[d] - s.placement.lower[d])

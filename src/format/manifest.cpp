@@ -18,7 +18,8 @@ Failure damaged(std::string_view why) { return fail(Code::corrupt, "the manifest
 
 /// Names come from files: one that leaves the line's directory would read or remove something else.
 bool is_plain_name(const std::string& name) {
-  return !name.empty() && name.size() < 256 && name[0] != '.' && name.find('/') == name.npos && name.find('\0') == name.npos;
+  return !name.empty() && name.size() < 256 && name[0] != '.' && name.find('/') == name.npos &&
+         name.find('\0') == name.npos;
 }
 
 Json parse(std::string_view body) {
@@ -81,8 +82,7 @@ Bytes encode_manifest(const Manifest& m) {
   const Json json{{"job", m.job},   {"line", m.line}, {"level", m.level},     {"ranks", m.ranks},
                   {"call", m.call}, {"time", m.time}, {"program", m.program}, {"files", std::move(files)}};
   const std::string body = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-  const std::string all =
-      cat(magic, format_version, ' ', body.size(), ' ', hex8(crc32c(as_bytes(body))), '\n', body);
+  const std::string all = cat(magic, format_version, ' ', body.size(), ' ', hex8(crc32c(as_bytes(body))), '\n', body);
   const ByteView view = as_bytes(all);
   return {view.begin(), view.end()};
 }
@@ -95,8 +95,10 @@ Result<Manifest> decode_manifest(ByteView bytes) {
   const auto version = words.empty() ? std::nullopt : parse_decimal(words[0]);
   if (!version) return damaged("its first line is not that of a manifest");
   if (*version != format_version)
-    return fail(Code::version, "it is of format version ", *version, ", and this backstay reads version ", format_version,
-                *version > format_version ? ": use the newer backstay that wrote it" : ": use the older backstay that wrote it");
+    return fail(Code::version, "it is of format version ", *version, ", and this backstay reads version ",
+                format_version,
+                *version > format_version ? ": use the newer backstay that wrote it"
+                                          : ": use the older backstay that wrote it");
   const std::string_view body = all.substr(end + 1);
   if (words.size() != 3 || parse_decimal(words[1]) != body.size()) return damaged("it is not of the length it says");
   if (parse_hex8(words[2]) != crc32c(as_bytes(body)))

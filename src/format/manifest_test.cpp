@@ -16,7 +16,8 @@ Manifest sample() {
 }
 
 Bytes with_body(const std::string& body, const std::string& version = "1") {
-  const std::string all = cat("backstay manifest ", version, ' ', body.size(), ' ', hex8(crc32c(as_bytes(body))), '\n', body);
+  const std::string all =
+      cat("backstay manifest ", version, ' ', body.size(), ' ', hex8(crc32c(as_bytes(body))), '\n', body);
   return {as_bytes(all).begin(), as_bytes(all).end()};
 }
 
@@ -38,7 +39,8 @@ TEST(manifest, every_flipped_byte_is_found) {
 
 TEST(manifest, every_truncation_is_found) {
   const Bytes good = encode_manifest(sample());
-  for (std::size_t size = 0; size < good.size(); ++size) EXPECT_FALSE(decode_manifest(ByteView(good).first(size)).ok()) << size;
+  for (std::size_t size = 0; size < good.size(); ++size)
+    EXPECT_FALSE(decode_manifest(ByteView(good).first(size)).ok()) << size;
 }
 
 TEST(manifest, other_versions_are_named) {
@@ -63,7 +65,8 @@ TEST(manifest, every_rank_is_in_one_file) {
   twice.files[1].ranks = {0, 1, 2};
   missing.files[1].ranks = {1};
   beyond.files[1].ranks = {1, 3};
-  for (const auto& m : {twice, missing, beyond}) EXPECT_EQ(decode_manifest(encode_manifest(m)).failure().code, Code::corrupt);
+  for (const auto& m : {twice, missing, beyond})
+    EXPECT_EQ(decode_manifest(encode_manifest(m)).failure().code, Code::corrupt);
 }
 
 TEST(manifest, json_of_another_kind_is_refused) {
@@ -76,7 +79,16 @@ Table table_sample() {
   Type particle{Type::Kind::compound, 32, {}};
   particle.members.push_back({"x", 0, {3}, {Type::Kind::floating, 8, {}}});
   particle.members.push_back({"id", 24, {}, {Type::Kind::integer, 4, {}}});
-  t.segments.push_back({3, "flow/u v", "/flow/u v", {Type::Kind::floating, 8, {}}, {2, 3}, "m s-1", block({4, 3}, {2, 0}, {4, 3}), 8192, 48, 1});
+  t.segments.push_back({3,
+                        "flow/u v",
+                        "/flow/u v",
+                        {Type::Kind::floating, 8, {}},
+                        {2, 3},
+                        "m s-1",
+                        block({4, 3}, {2, 0}, {4, 3}),
+                        8192,
+                        48,
+                        1});
   t.segments.push_back({3, "p", "/p", particle, {0}, "", distributed_list(), 8256, 0, 0});
   t.segments.push_back({3, "t", "/t", {Type::Kind::text, 5, {}}, {}, "", rank_private(), 8320, 5, 2});
   return t;
@@ -90,9 +102,15 @@ TEST(table, comes_back_as_it_was) {
 
 TEST(table, every_type_comes_back) {
   using K = Type::Kind;
-  for (const auto& [kind, size] : std::vector<std::pair<K, std::size_t>>{{K::integer, 1}, {K::integer, 8}, {K::unsigned_integer, 4},
-                                                                        {K::floating, 2}, {K::floating, 16}, {K::complex, 32},
-                                                                        {K::boolean, 1}, {K::text, 3}, {K::opaque, 77}}) {
+  for (const auto& [kind, size] : std::vector<std::pair<K, std::size_t>>{{K::integer, 1},
+                                                                         {K::integer, 8},
+                                                                         {K::unsigned_integer, 4},
+                                                                         {K::floating, 2},
+                                                                         {K::floating, 16},
+                                                                         {K::complex, 32},
+                                                                         {K::boolean, 1},
+                                                                         {K::text, 3},
+                                                                         {K::opaque, 77}}) {
     Table t{"j", 1, "f", {}};
     t.segments.push_back({0, "r", "/r", {kind, size, {}}, {}, "", replicated(), 0, size, 0});
     EXPECT_EQ(*decode_table(encode_table(t)), t);
@@ -105,7 +123,8 @@ TEST(table, shapes_that_do_not_fit_are_refused) {
   block_shape.segments[0].placement.upper = {3, 3};
   outside.segments[0].placement.global = {3, 3};
   member.segments[1].type.members[0].offset = 16;
-  for (const auto& t : {bytes, block_shape, outside, member}) EXPECT_EQ(decode_table(encode_table(t)).failure().code, Code::corrupt);
+  for (const auto& t : {bytes, block_shape, outside, member})
+    EXPECT_EQ(decode_table(encode_table(t)).failure().code, Code::corrupt);
 }
 
 TEST(table, impossible_sizes_do_not_overflow) {

@@ -6,7 +6,7 @@
 namespace backstay::plan {
 
 namespace {
-constexpr std::uint64_t longest_stride = 1000000;
+constexpr std::uint64_t longest_stride = 1000;
 // Proposal: [signal, in flight, failures, stride, one number a level].
 constexpr std::size_t fixed_numbers = 4;
 }  // namespace
@@ -21,8 +21,8 @@ void Decider::begin_call(double now) {
   ++call_;
   if (last_call_time_ >= 0) {
     const double seconds = now - last_call_time_;
-    // The shorter of the new and the smoothed: a step that waited for a checkpoint is no measure.
-    seconds_per_call_ = seconds_per_call_ == 0 ? seconds : std::min(seconds, 0.9 * seconds_per_call_ + 0.1 * seconds);
+    // The longest of the recent ones: a stride that was right for short steps is wrong for the long ones that follow.
+    seconds_per_call_ = std::max(seconds, 0.9 * seconds_per_call_);
   }
   last_call_time_ = now;
   for (auto& t : last_taken_)
@@ -46,18 +46,22 @@ std::vector<bool> Decider::due() const {
 }
 
 bool Decider::some_level_due_by_count(std::uint64_t call) const {
-  return std::any_of(levels_.begin(), levels_.end(), [&](const Cadence& c) { return c.every > 0 && call % c.every == 0; });
+  return std::any_of(levels_.begin(), levels_.end(),
+                     [&](const Cadence& c) { return c.every > 0 && call % c.every == 0; });
 }
 
 bool Decider::wants_agreement() const {
-  return !under_way_ && (last_agreement_ == 0 || call_ >= last_agreement_ + stride_ || some_level_due_by_count(call_ + 1));
+  return !under_way_ &&
+         (last_agreement_ == 0 || call_ >= last_agreement_ + stride_ || some_level_due_by_count(call_ + 1));
 }
 
 std::vector<std::int64_t> Decider::propose(bool signal, std::int64_t in_flight, std::int64_t failures, double now) {
   under_way_ = true;
   last_agreement_ = call_;
   const double calls = seconds_per_call_ > 0 ? agreement_period_ / seconds_per_call_ : 1;
-  const auto stride = static_cast<std::int64_t>(std::min(std::max(1.0, std::floor(calls)), double{longest_stride}));
+  // At most twice the last one, so that two quick calls at the start do not put off the next agreement for long.
+  const double most = static_cast<double>(std::min(2 * stride_, longest_stride));
+  const auto stride = static_cast<std::int64_t>(std::clamp(std::floor(calls), 1.0, most));
   std::vector<std::int64_t> out{signal ? 1 : 0, in_flight, failures, stride};
   for (std::size_t i = 0; i < levels_.size(); ++i)
     out.push_back(levels_[i].interval > 0 && now - last_taken_[i] >= levels_[i].interval ? 1 : 0);

@@ -41,7 +41,8 @@ Result<Incoming> open_incoming(comm::Comm& comm, const Round& round, ByteView my
   std::uint64_t my_bytes = my_outline.size();
   std::uint64_t their_bytes = 0;
   const ByteView mine = round.to < 0 ? ByteView{} : std::as_bytes(std::span(&my_bytes, 1));
-  const MutableByteView theirs = round.from < 0 ? MutableByteView{} : std::as_writable_bytes(std::span(&their_bytes, 1));
+  const MutableByteView theirs =
+      round.from < 0 ? MutableByteView{} : std::as_writable_bytes(std::span(&their_bytes, 1));
   BACKSTAY_TRY(comm.exchange(round.to, mine, round.from, theirs, size_tag));
   in.outline.resize(their_bytes / sizeof(std::uint64_t));
   BACKSTAY_TRY(comm.exchange(round.to, round.to < 0 ? ByteView{} : my_outline, round.from,
@@ -73,11 +74,12 @@ Result<PartnerPlan> plan_partners(const std::vector<int>& nodes, int distance) {
   for (std::size_t rank = 0; rank < nodes.size(); ++rank) members[nodes[rank]].push_back(static_cast<int>(rank));
   const int count = static_cast<int>(members.size());
   if (count < 2)
-    return fail(Code::invalid_argument, "the level partner needs at least two nodes and this job has one: use the level local, ",
+    return fail(Code::invalid_argument,
+                "the level partner needs at least two nodes and this job has one: use the level local, ",
                 "or `backstay run --nodes K` to try it on one machine");
   if (distance <= 0 || distance % count == 0)
-    return fail(Code::invalid_argument, "partner.distance is ", distance, ", which is the same node again (there are ", count,
-                "): choose 1 to ", count - 1);
+    return fail(Code::invalid_argument, "partner.distance is ", distance, ", which is the same node again (there are ",
+                count, "): choose 1 to ", count - 1);
   PartnerPlan plan;
   plan.holder.resize(nodes.size());
   for (auto it = members.begin(); it != members.end(); ++it) {
@@ -111,7 +113,8 @@ Result<void> exchange_copies(comm::Comm& comm, const PartnerPlan& plan, const Fi
   Bytes& buffer = held->buffer;
   for (const auto& round_of : plan.rounds) {
     const Round& round = round_of[static_cast<std::size_t>(comm.rank())];
-    const std::string path = cat(dir, "/copy-rank-", padded(static_cast<std::uint64_t>(std::max(round.from, 0)), 5), ".h5");
+    const std::string path =
+        cat(dir, "/copy-rank-", padded(static_cast<std::uint64_t>(std::max(round.from, 0)), 5), ".h5");
     auto in = open_incoming(comm, round, outline, store, path);
     if (!in) return in.failure();
     const std::size_t out_count = round.to < 0 ? 0 : messages.size();

@@ -19,10 +19,11 @@ struct Round {
 
 /// Where the copy of each rank goes, for ranks on `nodes[rank]` (numbers 0..n-1, each used).
 struct PartnerPlan {
-  std::vector<int> holder;           ///< holder[rank]: the rank that keeps its copy, `distance` nodes on
+  std::vector<int> holder;                 ///< holder[rank]: the rank that keeps its copy, `distance` nodes on
   std::vector<std::vector<Round>> rounds;  ///< rounds[i][rank]
 };
-/// Code::invalid_argument where a copy would lie on its own node (one node, or a distance that is a multiple of their number).
+/// Code::invalid_argument where a copy would lie on its own node (one node, or a distance that is a multiple of their
+/// number).
 Result<PartnerPlan> plan_partners(const std::vector<int>& nodes, int distance);
 
 /// A file in memory: pieces at offsets, in order; together they are the whole file.

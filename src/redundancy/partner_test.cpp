@@ -46,7 +46,8 @@ TEST(partner, images_arrive_whole_at_every_size) {
       const auto plan = plan_partners({0, 0, 1, 1, 1}, 1);
       const auto store = store::make_memory_store();
       ASSERT_TRUE(store->make_dir("d").ok());
-      const Bytes front(100, std::byte{7}), area(size + static_cast<std::size_t>(comm.rank()), static_cast<std::byte>(comm.rank()));
+      const Bytes front(100, std::byte{7}),
+          area(size + static_cast<std::size_t>(comm.rank()), static_cast<std::byte>(comm.rank()));
       const FileImage image{{{0, front}, {8192, area}}, 8192 + area.size(), {}};
       ASSERT_TRUE(exchange_copies(comm, *plan, image, *store, "d").ok());
       for (int rank = 0; rank < 5; ++rank) {
