@@ -56,6 +56,17 @@ TEST(candidates, a_complete_line_prefers_originals) {
   EXPECT_EQ(found[0].sources[1], (std::vector<Source>{{1, "rank-00001.h5"}, {0, "copy-rank-00001.h5"}}));
 }
 
+TEST(candidates, a_line_without_the_manifest_of_one_store_can_be_had_and_is_not_complete) {
+  const auto m = manifest(5);
+  Holding bare = holding(m, {{"rank-00001.h5", 200}});
+  bare.manifest.clear();  // a job died between the renames of two stores
+  const std::vector<StoreContents> c{{0, 0, {holding(m, {{"rank-00000.h5", 100}})}}, {0, 1, {bare}}};
+  const auto found = candidates(c);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].trouble, "");
+  EXPECT_FALSE(found[0].complete);
+}
+
 TEST(candidates, a_file_of_another_size_is_no_source) {
   const std::vector<StoreContents> c{{0, 0, {holding(manifest(5), {{"rank-00000.h5", 99}, {"rank-00001.h5", 200}})}}};
   EXPECT_NE(candidates(c)[0].trouble.find("rank-00000.h5"), std::string::npos);

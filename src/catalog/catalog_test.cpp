@@ -56,6 +56,30 @@ TEST(catalog, a_whole_line_is_never_recycled) {
   EXPECT_EQ(scan(*store, "shared")->at(0).manifest, text);
 }
 
+TEST(catalog, a_line_that_is_whole_by_another_stores_manifest_is_never_recycled_or_swept) {
+  const auto store = store::make_memory_store();
+  for (std::uint64_t line : {1, 2}) ASSERT_TRUE(store->make_dir(line_dir("local", line)).ok());
+  ASSERT_TRUE(prepare(*store, "local", 3, {2}).ok());
+  ASSERT_TRUE(sweep(*store, "local", 0, {2}).ok());
+  const auto lines = *scan(*store, "local");
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_EQ(lines[0].line, 2U);
+}
+
+TEST(catalog, a_line_given_up_leaves_nothing) {
+  const auto store = store::make_memory_store();
+  ASSERT_TRUE(prepare(*store, "shared", 1).ok());
+  ASSERT_TRUE(store::write_file(*store, line_dir("shared", 1) + "/all.h5", text).ok());
+  ASSERT_TRUE(give_up(*store, "shared", 1).ok());
+  EXPECT_TRUE(scan(*store, "shared")->empty());
+  EXPECT_TRUE(give_up(*store, "shared", 1).ok());
+}
+
+TEST(catalog, a_line_whose_directory_is_gone_can_be_retired) {
+  const auto store = store::make_memory_store();
+  EXPECT_TRUE(retire(*store, "shared", 7).ok());
+}
+
 TEST(catalog, other_directories_are_left_alone) {
   const auto store = store::make_memory_store();
   for (const char* name : {"line-x", "line-1", "other", "line-00000001x"})
