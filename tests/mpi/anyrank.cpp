@@ -142,5 +142,10 @@ int main(int argc, char** argv) try {
   return 0;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "anyrank: %s\n", e.what());
+  // mpirun ends the job at the first exit: all ranks, which must fail alike, say their sentence before any of them
+  // goes.
+  int started = 0;
+  MPI_Initialized(&started);
+  if (started != 0) MPI_Barrier(MPI_COMM_WORLD);
   return 3;
 }
