@@ -137,7 +137,7 @@ void measure_level(const Setup& s, Data& data, const std::string& what, backstay
   {
     backstay::Session run(MPI_COMM_WORLD, options);
     for (std::size_t i = 0; i < data.arrays.size(); ++i) run.protect("a" + std::to_string(i), data.arrays[i]);
-    for (int i = 0; i < 4; ++i) {  // until every directory that will be recycled exists
+    for (int i = 0; i < 8; ++i) {  // until every directory that will be recycled exists
       run.checkpoint(backstay::now);
       run.wait();
     }

@@ -104,7 +104,11 @@ Result<void> Engine::make_level(Level& level) {
   for (std::size_t g = 0; g < level.groups.size(); ++g)
     if (std::find(level.groups[g].ranks.begin(), level.groups[g].ranks.end(), me) != level.groups[g].ranks.end())
       level.my_group = g;
-  if (level.config.kind == LevelKind::partner) {
+  if (level.config.kind == LevelKind::partner && config_.topology.nodes() == 1) {
+    hooks_.say(
+        "level partner: this job has one node, so its lines stay there without a copy (`backstay run --nodes K` tries "
+        "several on one machine)");
+  } else if (level.config.kind == LevelKind::partner) {
     auto plan = redundancy::plan_partners(config_.topology.node_of, level.config.distance);
     if (!plan) return plan.failure();
     level.partners = std::move(*plan);

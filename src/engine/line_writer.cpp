@@ -42,10 +42,9 @@ class LineWriter {
  private:
   /// Everything up to the first rename.
   Result<void> write_and_stage() {
-    BACKSTAY_TRY(agree_on_regions());
-    BACKSTAY_TRY(agree(comm_, prepare()));
+    BACKSTAY_TRY(begin());
     BACKSTAY_TRY(write_data());
-    BACKSTAY_TRY(gather_facts());
+    BACKSTAY_TRY(share_facts());
     return agree(comm_, stage());
   }
 
@@ -53,18 +52,19 @@ class LineWriter {
   [[nodiscard]] bool first_of_group() const { return group().ranks.front() == comm_.rank(); }
   [[nodiscard]] std::string path() const { return dir_ + "/" + group().name; }
 
-  /// One reduction gives all ranks one time and finds that they captured the same regions; only where they did not are
-  /// texts exchanged.
-  Result<void> agree_on_regions() {
+  /// Makes the directory. One reduction gives all ranks one time, and finds that all could capture, all directories
+  /// are there, and the regions are the same; only where something is not, sentences are exchanged.
+  Result<void> begin() {
     std::string all;
     for (const auto& line : checkpoint_.signature) all += line + "\n";
     const auto sum = static_cast<std::int64_t>(crc32c(as_bytes(all)));
-    const auto maxima = comm_.all_max({checkpoint_.captured ? 0 : 1, sum, -sum, std::llround(checkpoint_.time * 1e6)});
+    const Result<void> ready = checkpoint_.captured ? prepare() : checkpoint_.captured;
+    const auto maxima = comm_.all_max({ready ? 0 : 1, sum, -sum, std::llround(checkpoint_.time * 1e6)});
     if (!maxima) return maxima.failure();
     checkpoint_.time =
         static_cast<double>((*maxima)[3]) * 1e-6;  // one time for all, so that manifests are equal everywhere
-    if ((*maxima)[0] == 0 && (*maxima)[1] == -(*maxima)[2]) return {};
-    BACKSTAY_TRY(agree(comm_, checkpoint_.captured));
+    if ((*maxima)[0] != 0) return agree(comm_, ready);
+    if ((*maxima)[1] == -(*maxima)[2]) return {};
     const auto texts = comm_.all_gather(as_bytes(all));
     if (!texts) return texts.failure();
     return explain_difference(*texts);
@@ -149,18 +149,20 @@ class LineWriter {
     return {};
   }
 
-  /// All ranks learn size and table CRC of every file, or the sentence of the first failure.
-  Result<void> gather_facts() {
-    BACKSTAY_TRY(agree(comm_, written_));
-    const auto all = comm_.all_gather(std::as_bytes(std::span(&my_facts_, 1)));
-    if (!all) return all.failure();
-    for (const auto& group : level_.groups) {
-      FileFacts facts;
-      const Bytes& raw = (*all)[static_cast<std::size_t>(group.ranks.front())];
-      if (raw.size() != sizeof facts) return fail(Code::internal, "a rank sent no facts of its file");
-      std::copy(raw.begin(), raw.end(), reinterpret_cast<std::byte*>(&facts));
-      facts_.push_back(facts);
+  /// All ranks learn size and table CRC of every file, or the sentence of the first failure: one reduction, to which
+  /// each file's first rank brings its own two numbers and all others zeros.
+  Result<void> share_facts() {
+    std::vector<std::int64_t> numbers(1 + 2 * level_.groups.size(), 0);
+    numbers[0] = written_ ? 0 : 1;
+    if (first_of_group()) {
+      numbers[1 + 2 * level_.my_group] = static_cast<std::int64_t>(my_facts_.size);
+      numbers[2 + 2 * level_.my_group] = static_cast<std::int64_t>(my_facts_.table_crc);
     }
+    const auto all = comm_.all_max(std::move(numbers));
+    if (!all) return all.failure();
+    if (all->front() != 0) return agree(comm_, written_);
+    for (std::size_t g = 0; g < level_.groups.size(); ++g)
+      facts_.push_back({static_cast<std::uint64_t>((*all)[1 + 2 * g]), static_cast<std::uint64_t>((*all)[2 + 2 * g])});
     return {};
   }
 

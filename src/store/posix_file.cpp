@@ -81,11 +81,14 @@ PageSplit split_pages(std::uint64_t offset, std::uintptr_t address, std::size_t 
   return {head, bulk, size - head - bulk};
 }
 
-PosixFile::PosixFile(Descriptor file, std::string path, Direct direct)
-    : file_(std::move(file)), path_(std::move(path)), direct_(direct) {}
+PosixFile::PosixFile(Descriptor file, std::string path, Direct direct, std::shared_ptr<MappedFiles> mapped)
+    : file_(std::move(file)), path_(std::move(path)), direct_(direct) {
+  if (mapped && direct_ == Direct::automatic && lives_in_memory(file_.get())) mapped_ = std::move(mapped);
+}
 
 Result<void> PosixFile::write_at(std::uint64_t offset, ByteView bytes) {
   BACKSTAY_TRY(check_end(offset, bytes.size()));
+  if (write_mapped(offset, bytes)) return {};
   const auto least = direct_ == Direct::on ? page : least_direct;
   const auto split = split_pages(offset, reinterpret_cast<std::uintptr_t>(bytes.data()), bytes.size(), least);
   if (split.bulk == 0 || !may_go_direct()) return write_buffered(offset, bytes);
@@ -93,6 +96,11 @@ Result<void> PosixFile::write_at(std::uint64_t offset, ByteView bytes) {
   BACKSTAY_TRY(write_buffered(offset, bytes.first(split.head)));
   BACKSTAY_TRY(write_direct(offset + split.head, bytes.subspan(split.head, split.bulk)));
   return write_buffered(offset + split.head + split.bulk, bytes.last(split.tail));
+}
+
+/// Only what is big and has its pages already: see MappedFiles.
+bool PosixFile::write_mapped(std::uint64_t offset, ByteView bytes) {
+  return mapped_ && bytes.size() >= least_direct && mapped_->write(file_.get(), offset, bytes);
 }
 
 Result<void> PosixFile::write_buffered(std::uint64_t offset, ByteView bytes) {

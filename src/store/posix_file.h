@@ -2,10 +2,12 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <string>
 
 #include "store/descriptor.h"
+#include "store/mapped_files.h"
 #include "store/posix_store.h"
 
 namespace backstay::store {
@@ -24,8 +26,8 @@ PageSplit split_pages(std::uint64_t offset, std::uintptr_t address, std::size_t 
 
 class PosixFile final : public File {
  public:
-  /// `path` is for sentences only.
-  PosixFile(Descriptor file, std::string path, Direct direct);
+  /// `path` is for sentences only. `mapped` is used where the file is in memory and written with Direct::automatic.
+  PosixFile(Descriptor file, std::string path, Direct direct, std::shared_ptr<MappedFiles> mapped = nullptr);
 
   Result<void> write_at(std::uint64_t offset, ByteView bytes) override;
   Result<void> read_at(std::uint64_t offset, MutableByteView bytes) override;
@@ -40,6 +42,7 @@ class PosixFile final : public File {
   Result<void> read_direct(std::uint64_t offset, MutableByteView bytes);
   [[nodiscard]] bool is_cached(std::uint64_t offset, MutableByteView bytes) const;
   [[nodiscard]] Failure write_failure(std::uint64_t offset, std::size_t size, int error) const;
+  bool write_mapped(std::uint64_t offset, ByteView bytes);
   bool may_go_direct();
   void open_direct();
   [[nodiscard]] Result<void> check_end(std::uint64_t offset, std::uint64_t size) const;
@@ -47,6 +50,7 @@ class PosixFile final : public File {
   Descriptor file_;
   std::string path_;
   Direct direct_;
+  std::shared_ptr<MappedFiles> mapped_;  ///< empty: writes through a mapping are not wanted here
   std::once_flag direct_opened_;
   Descriptor direct_file_;                   ///< the same file with O_DIRECT; opened by the first big transfer
   std::atomic<bool> direct_refused_{false};  ///< the file system took the open but not the transfer

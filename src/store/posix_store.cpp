@@ -88,10 +88,11 @@ class PosixStore final : public Store {
   [[nodiscard]] std::string where() const override { return root_; }
 
   Result<std::unique_ptr<File>> open_to_write(const std::string& path) override {
-    return open(path, O_RDWR | O_CREAT);  // no O_TRUNC: pages and blocks are used again
+    mapped_->forget_removed();
+    return open(path, O_RDWR | O_CREAT, mapped_);  // no O_TRUNC: pages and blocks are used again
   }
 
-  Result<std::unique_ptr<File>> open_to_read(const std::string& path) override { return open(path, O_RDONLY); }
+  Result<std::unique_ptr<File>> open_to_read(const std::string& path) override { return open(path, O_RDONLY, nullptr); }
 
   Result<void> make_dir(const std::string& path) override {
     BACKSTAY_TRY(check_path(path));
@@ -134,17 +135,19 @@ class PosixStore final : public Store {
     return check_path(path);
   }
 
-  Result<std::unique_ptr<File>> open(const std::string& path, int flags) {
+  Result<std::unique_ptr<File>> open(const std::string& path, int flags, std::shared_ptr<MappedFiles> mapped) {
     BACKSTAY_TRY(check_path(path));
     Descriptor file(retry_interrupted([&] { return ::open(full(path).c_str(), flags | O_CLOEXEC, file_mode); }));
     if (!file.open()) return system_failure("open", full(path), errno);
     struct stat about{};
     if (::fstat(file.get(), &about) == 0 && S_ISDIR(about.st_mode)) return system_failure("open", full(path), EISDIR);
-    return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(file), full(path), options_.direct));
+    return std::unique_ptr<File>(
+        std::make_unique<PosixFile>(std::move(file), full(path), options_.direct, std::move(mapped)));
   }
 
   std::string root_;
   PosixOptions options_;
+  std::shared_ptr<MappedFiles> mapped_ = std::make_shared<MappedFiles>();
 };
 
 }  // namespace

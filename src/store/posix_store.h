@@ -10,7 +10,8 @@ namespace backstay::store {
 
 /// Whether big transfers go past the page cache (O_DIRECT).
 enum class Direct {
-  automatic,  ///< the whole pages of transfers of 1 MiB and more, except on file systems in memory
+  automatic,  ///< the whole pages of transfers of 1 MiB and more; on file systems in memory such writes go through a
+              ///< mapping that is kept (MappedFiles)
   on,         ///< the whole pages of every transfer, on any file system that accepts it
   off,        ///< never
 };

@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -20,7 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t mebi = std::size_t{1} << 20;
-constexpr std::string_view no_mounts = "this process may not mount";
 
 /// Memory that starts on a page.
 class AlignedBytes {
@@ -43,17 +40,6 @@ std::unique_ptr<Store> store_in(const std::string& directory, Direct direct = Di
 /// Does `body` as a user without rights of its own; drops the rights that root has.
 std::string said_by_nobody(const std::function<std::string()>& body) {
   return said_by_child([&] { return ::geteuid() == 0 && ::seteuid(65534) != 0 ? "cannot become nobody" : body(); });
-}
-
-/// Does `body` with a fresh file system mounted at `place`, seen by nobody else.
-std::string said_with_mount(const std::string& place, const char* kind, const char* options,
-                            const std::function<std::string()>& body) {
-  return said_by_child([&]() -> std::string {
-    if (::unshare(CLONE_NEWNS) != 0 && ::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return std::string(no_mounts);
-    if (::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return std::string(no_mounts);
-    if (::mount("none", place.c_str(), kind, 0, options) != 0) return std::string(no_mounts);
-    return body();
-  });
 }
 
 struct stat about(const std::string& path) {

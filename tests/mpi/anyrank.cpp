@@ -6,7 +6,9 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -110,7 +112,9 @@ struct backstay::describe<Particle> {
       std::make_tuple(backstay::member("id", &Particle::id), backstay::member("x", &Particle::x));
 };
 
-int main(int argc, char** argv) try {
+namespace {
+
+void run(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   backstay::Session session(argc, argv);
   const int rank = session.rank(), size = session.size();
@@ -139,13 +143,31 @@ int main(int argc, char** argv) try {
   if (rank == 0)
     std::printf("field %016llx particles %016llx of %llu step %d\n", static_cast<unsigned long long>(of_field),
                 static_cast<unsigned long long>(of_particles), static_cast<unsigned long long>(count), step);
-  return 0;
-} catch (const std::exception& e) {
-  std::fprintf(stderr, "anyrank: %s\n", e.what());
-  // mpirun ends the job at the first exit: all ranks, which must fail alike, say their sentence before any of them
-  // goes.
-  int started = 0;
-  MPI_Initialized(&started);
-  if (started != 0) MPI_Barrier(MPI_COMM_WORLD);
-  return 3;
+}
+
+/// What `run` says when it fails; empty when it does not. The session is gone by then, MPI is not.
+std::string sentence_of(int argc, char** argv) {
+  try {
+    run(argc, argv);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int provided = 0, rank = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  const std::string sentence = sentence_of(argc, argv);
+  // mpirun ends the job at the first exit and may lose what other ranks printed, so each leaves its sentence in a file.
+  const char* directory = std::getenv("SENTENCES_OF_ANYRANK");
+  if (directory != nullptr && !sentence.empty())
+    std::ofstream(std::string(directory) + "/" + std::to_string(rank)) << sentence << '\n';
+  if (!sentence.empty()) std::fprintf(stderr, "anyrank: %s\n", sentence.c_str());
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Finalize();
+  return sentence.empty() ? 0 : 3;
 }

@@ -180,12 +180,11 @@ TEST(level, the_lost_node_comes_back_from_its_partner) {
   }
 }
 
-TEST(level, partner_on_one_node_is_refused) {
+TEST(level, partner_on_one_node_keeps_its_lines_without_a_copy) {
   const SharedDirectory dir;
-  const auto refusal = refusal_of(
-      [&] { Session session(MPI_COMM_WORLD, with(usual(dir.path()), {{"levels", "partner"}, {"nodes", "1"}})); });
-  EXPECT_EQ(refusal.code, Code::invalid_argument);
-  EXPECT_TRUE(has(refusal.what, "at least two nodes")) << refusal.what;
+  const auto options = with(usual(dir.path()), {{"levels", "partner"}, {"nodes", "1"}});
+  run(options, 3);
+  EXPECT_EQ(resumed_at(options, 2).level, "partner");
 }
 
 // ---- communicators and sessions --------------------------------------------------------------------------------
