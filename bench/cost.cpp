@@ -2,6 +2,7 @@
 //   mpirun -n 4 cost DIR MIB_PER_RANK ARRAYS REPEATS
 // Limits: copy = memcpy into touched memory; W = copy + write(2) of the same bytes to a new file a rank; WS = W +
 // fsync; read = read(2) of such a file into touched memory. Every time is that of the slowest rank, from a barrier on.
+// What is read is first dropped from the page cache, on either side; a file system in memory has nothing else.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -59,6 +60,20 @@ double median(std::vector<double> x) {
   return x[x.size() / 2];
 }
 
+/// So that it is read from the disk; it has to be there already, which fsync sees to.
+void drop_from_cache(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY);
+  if (file < 0) return;
+  if (fsync(file) != 0 || posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) != 0) std::abort();
+  ::close(file);
+}
+
+void drop_tree_from_cache(const std::string& dir) {
+  if (!std::filesystem::is_directory(dir)) return;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(dir))
+    if (entry.is_regular_file()) drop_from_cache(entry.path());
+}
+
 /// The program's data, and the plain ways to copy, write and read them.
 class Data {
  public:
@@ -96,6 +111,7 @@ class Data {
     }
     ::close(file);
   }
+  void evict() const { drop_from_cache(path()); }
   /// A new file each time: what was there is removed outside the measured time.
   void forget() const { ::unlink(path().c_str()); }
   std::vector<std::vector<double>> arrays;
@@ -137,7 +153,7 @@ void measure_level(const Setup& s, Data& data, const std::string& what, backstay
   {
     backstay::Session run(MPI_COMM_WORLD, options);
     for (std::size_t i = 0; i < data.arrays.size(); ++i) run.protect("a" + std::to_string(i), data.arrays[i]);
-    for (int i = 0; i < 8; ++i) {  // until every directory that will be recycled exists
+    for (int i = 0; i < 8; ++i) {  // until every directory that will be recycled exists and was used again
       run.checkpoint(backstay::now);
       run.wait();
     }
@@ -173,6 +189,8 @@ void measure_level(const Setup& s, Data& data, const std::string& what, backstay
       std::exit(1);
     }
     for (int i = 0; i < s.repeats; ++i) {
+      data.evict();
+      if (s.rank == 0) drop_tree_from_cache(dir);
       const double read = timed([&] { data.read(); });
       const double resume = timed([&] { run.resume(); });
       series.add("read", read);

@@ -2,7 +2,9 @@
 # Makes what the build needs, all of it under build/, without root:
 #   build/venv   Python tools, CMake, Ninja and Open MPI, from requirements.txt
 #   build/deps   C and C++ libraries, from the distribution's packages, downloaded and unpacked but not installed
-# Does nothing when both are there and made from the same lists. Only a missing compiler is installed into the
+# With --peers also what ./dev bench measures beside backstay:
+#   build/peers  parallel HDF5 (unpacked from the distribution's packages) and ADIOS2 (from PyPI)
+# Does nothing when they are there and made from the same lists. Only a missing compiler is installed into the
 # system, and only by root.
 set -euo pipefail
 
@@ -197,6 +199,23 @@ setup_deps() {
   rm -rf "$apt_dir"
 }
 
+# Parallel HDF5 speaks to any Open MPI of the same ABI, so that it runs on the one in build/venv; what else it needs is
+# in build/deps already.
+setup_peers() {
+  local peers="$build/peers" key chosen adios2="adios2==2.12.1.1001"
+  key=$(sha256sum "$root/tools/setup.sh" /etc/os-release)
+  [[ $(cat "$peers/.stamp" 2>/dev/null) != "$key" ]] || return 0
+  say "fetches parallel HDF5 and ADIOS2 into build/peers, to measure beside backstay"
+  rm -rf "$peers"
+  update_lists
+  chosen=$(closure libhdf5-openmpi-dev | grep '^libhdf5-openmpi')
+  # shellcheck disable=SC2086  # one word a package
+  download_and_unpack "$peers" $chosen
+  rm -rf "$apt_dir"
+  "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-deps --target "$peers/python" "$adios2"
+  echo "$key" >"$peers/.stamp"
+}
+
 mkdir -p "$build"
 exec 9>"$build/.setup.lock"
 flock 9 # two at once would unpack into the same place
@@ -205,3 +224,4 @@ python=$(find_python)
 setup_venv
 setup_deps
 offer_python_headers
+if [[ ${1:-} == --peers ]]; then setup_peers; fi

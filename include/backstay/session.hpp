@@ -306,9 +306,6 @@ void Session::protect(std::string_view name, Array<T> x, Placement placement, st
     v.valid = x.strides.empty() || x.strides.size() == x.shape.size();
     return v;
   };
-  spec.reshape = [view = spec.view, x](const Extents& shape) {
-    return shape == x.shape ? view() : detail::cannot_hold();
-  };
   protect(std::move(spec));
 }
 
@@ -382,9 +379,6 @@ void Session::protect(std::string_view name, T& x, Placement placement, std::str
       (shape.push_back(static_cast<std::int64_t>(std::extent_v<T, I>)), ...);
     }(std::make_index_sequence<std::rank_v<T>>{});
     spec.view = [&x, shape] { return detail::dense_view(&x, shape, sizeof(Element)); };
-    spec.reshape = [view = spec.view, shape](const Extents& wanted) {
-      return wanted == shape ? view() : detail::cannot_hold();
-    };
   }
   protect(std::move(spec));
 }

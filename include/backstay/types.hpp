@@ -97,8 +97,8 @@ struct RegionSpec {
 
   /// The memory as it is now. Called on the application's thread at each capture.
   std::function<View()> view;
-  /// Makes the memory hold `shape` elements before they are put back, and gives it; `valid = false`
-  /// where that is impossible (a fixed array of another shape).
+  /// Makes the memory hold `shape` elements before they are put back, and gives it; `valid = false` where that is
+  /// impossible. Regions protected before are back by then. Empty: the memory is fixed, and `view` tells its shape.
   std::function<View(const Extents& shape)> reshape;
 
   /// Instead of view/reshape: the region as a stream of bytes.

@@ -121,7 +121,6 @@ void protect_memory(PySession& self, std::string name, Type type, std::string un
   auto spec = spec_of(std::move(name), std::move(type), std::move(units), std::move(placement));
   const View view = view_of(memory);
   spec.view = [view] { return view; };
-  spec.reshape = [view](const Extents& shape) { return shape == view.shape ? view : backstay::detail::cannot_hold(); };
   self.get().protect(std::move(spec));
 }
 

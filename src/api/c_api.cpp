@@ -171,7 +171,6 @@ backstay::View fixed_view(const std::string& what, const backstay_region& region
 void add_fixed_memory(backstay::RegionSpec& spec, const std::string& what, const backstay_region& region) {
   const auto view = fixed_view(what, region, spec.type.size);
   spec.view = [view] { return view; };
-  spec.reshape = [view](const Extents& shape) { return shape == view.shape ? view : backstay::detail::cannot_hold(); };
 }
 
 void add_moving_memory(backstay::RegionSpec& spec, const std::string& what, const backstay_region& region) {

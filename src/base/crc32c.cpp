@@ -103,6 +103,8 @@ std::uint32_t copy_past_cache(std::byte* target, ByteView source, std::uint32_t 
 }  // namespace
 
 std::uint32_t crc32c(ByteView bytes, std::uint32_t before) {
+  // What fits into the second-level cache and was just read or written needs no prefetch: 20 GB/s instead of 13.
+  if (bytes.size() <= stream_threshold) return ~update(~before, bytes.data(), bytes.size());
   return ~sum_in_pieces(bytes, ~before, [](std::size_t, std::size_t) {});
 }
 

@@ -10,7 +10,7 @@ namespace backstay::engine {
 
 namespace {
 // Small enough to be summed while it is in the second-level cache, large enough to read at full speed.
-constexpr std::size_t piece = std::size_t{256} << 10;
+constexpr std::size_t piece = std::size_t{128} << 10;
 
 bool is_dense(const View& view, std::size_t element) {
   return view.run_lengths.empty() &&

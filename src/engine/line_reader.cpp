@@ -19,6 +19,40 @@ constexpr int transfer_tag = 3;
 /// Files that were found bad: (file of the manifest, source).
 using BadFiles = std::map<std::pair<std::size_t, catalog::Source>, std::string>;
 
+/// How to fill each region on this rank.
+struct Plans {
+  std::vector<const RegionSpec*> specs;
+  std::vector<RegionPlan> plans;
+  bool own = false;  ///< the same on all ranks: each reads its own file, and nobody needs another
+};
+
+Failure cannot_hold(const RegionSpec& spec, const Extents& shape) {
+  return fail(Code::mismatch, "region '", spec.name, "' was saved with shape ", region::describe_shape(shape),
+              ", which the memory protected under that name cannot hold");
+}
+
+Result<View> memory_for(const RegionSpec& spec, const Extents& shape) {
+  View memory;
+  try {
+    memory = spec.reshape ? spec.reshape(shape) : spec.view();
+  } catch (const std::exception& e) {  // a vector that cannot grow, or a program's own function
+    return fail(Code::user, "region '", spec.name, "': its memory could not be made ready: ", e.what());
+  }
+  if (!memory.valid || memory.shape != shape) return cannot_hold(spec, shape);
+  BACKSTAY_TRY(region::check_view(spec, memory));
+  return memory;
+}
+
+/// Fixed memory that cannot hold its data is found before any memory is written.
+Result<void> check_fixed_memory(const Plans& plans) {
+  for (std::size_t i = 0; i < plans.specs.size(); ++i) {
+    const RegionSpec& spec = *plans.specs[i];
+    if (spec.save || spec.reshape) continue;
+    if (const auto memory = memory_for(spec, plans.plans[i].shape); !memory) return memory.failure();
+  }
+  return {};
+}
+
 /// One candidate, being put back on this rank.
 class LineReader {
  public:
@@ -80,14 +114,41 @@ class LineReader {
 
   [[nodiscard]] const std::vector<format::Table>& tables() const { return tables_; }
 
+  /// Plans from this rank's own file alone, if it is here and has all that is wanted: the usual restart.
+  std::optional<Plans> plan_from_own_file(const region::RegionSet& regions) {
+    const auto& files = line_.manifest.files;
+    const auto own = std::find_if(files.begin(), files.end(), [&](const auto& file) {
+      return std::find(file.ranks.begin(), file.ranks.end(), comm_.rank()) != file.ranks.end();
+    });
+    const auto f = static_cast<std::size_t>(own - files.begin());
+    if (line_.manifest.ranks != comm_.size() || own == files.end() || !reachable(f, comm_.rank()) || !open(f))
+      return {};
+    tables_.assign(files.size(), {});
+    tables_[f] = readers_[f]->table();
+    const SavedRegions saved(tables_);
+    if (!check_names(regions, saved)) return {};
+    Plans out;
+    for (const auto& spec : regions.specs()) {
+      auto plan = plan_own(spec, saved, comm_.rank());
+      if (!plan) return {};
+      out.specs.push_back(&spec);
+      out.plans.push_back(std::move(*plan));
+    }
+    return out;
+  }
+
   /// Collective: fills all regions. Segments that cannot be read go to `bad` (this rank's own findings).
-  Result<void> fill(const std::vector<const RegionSpec*>& specs, const std::vector<RegionPlan>& plans, BadFiles& bad) {
-    const auto remote = comm_.all_max({needs_others(plans) ? 1 : 0});
-    if (!remote) return remote.failure();
-    for (std::size_t i = 0; i < specs.size(); ++i) {
+  Result<void> fill(const Plans& plans, BadFiles& bad) {
+    bool remote = false;
+    if (!plans.own) {
+      const auto any = comm_.all_max({needs_others(plans.plans) ? 1 : 0});
+      if (!any) return any.failure();
+      remote = (*any)[0] != 0;
+    }
+    for (std::size_t i = 0; i < plans.specs.size(); ++i) {
       fetched_.clear();
-      if ((*remote)[0] != 0) BACKSTAY_TRY(fetch(plans[i], bad));
-      BACKSTAY_TRY(fill_region(*specs[i], plans[i], bad));
+      if (remote) BACKSTAY_TRY(fetch(plans.plans[i], bad));
+      BACKSTAY_TRY(fill_region(*plans.specs[i], plans.plans[i], bad));
     }
     return {};
   }
@@ -187,16 +248,9 @@ class LineReader {
 
   Result<void> fill_region(const RegionSpec& spec, const RegionPlan& plan, BadFiles& bad) {
     if (spec.save) return load_by_callback(spec, plan, bad);
-    View memory;
-    try {
-      memory = spec.reshape(plan.shape);
-    } catch (const std::exception& e) {  // a vector that cannot grow, or a program's own function
-      return fail(Code::user, "region '", spec.name, "': its memory could not be made ready: ", e.what());
-    }
-    if (!memory.valid)
-      return fail(Code::mismatch, "region '", spec.name, "' was saved with shape ", region::describe_shape(plan.shape),
-                  ", which the memory protected under that name cannot hold");
-    BACKSTAY_TRY(region::check_view(spec, memory));
+    const auto found = memory_for(spec, plan.shape);
+    if (!found) return found.failure();
+    const View& memory = *found;
     for (const auto& piece : plan.pieces) {
       if (plan.whole && fetched(piece.from) == nullptr) {
         auto opened = open(piece.from.file);
@@ -253,8 +307,13 @@ class LineReader {
   Bytes scratch_;
 };
 
-/// Collective: what any rank found bad becomes known to all, in the same order.
-Result<void> share(comm::Comm& comm, const BadFiles& mine, BadFiles& all) {
+/// Collective: what any rank found bad becomes known to all, in the same order; or the failure of a rank that could not
+/// fill its memory at all. One reduction where all is well.
+Result<void> share(comm::Comm& comm, const Result<void>& filled, const BadFiles& mine, BadFiles& all) {
+  const auto trouble = comm.all_max({filled ? 0 : 1, mine.empty() ? 0 : 1});
+  if (!trouble) return trouble.failure();
+  if ((*trouble)[0] != 0) return agree(comm, filled);
+  if ((*trouble)[1] == 0) return {};
   WireWriter out;
   for (const auto& [key, why] : mine) {
     out.number(static_cast<std::uint64_t>(key.first));
@@ -280,13 +339,9 @@ struct Attempt {
   std::string trouble;  ///< what was found damaged on the way; if not done: why the line cannot be had at this level
 };
 
-struct Plans {
-  std::vector<const RegionSpec*> specs;
-  std::vector<RegionPlan> plans;
-};
-
-Result<Plans> make_plans(const region::RegionSet& regions, const SavedRegions& saved, const format::Manifest& manifest,
-                         const ReadOptions& options, const comm::Comm& comm) {
+/// From the tables of all files.
+Result<Plans> plan_all(const region::RegionSet& regions, const SavedRegions& saved, const format::Manifest& manifest,
+                       const ReadOptions& options, const comm::Comm& comm) {
   if (!options.lenient) BACKSTAY_TRY(check_names(regions, saved));
   Plans out;
   for (const auto& spec : regions.specs()) {
@@ -299,6 +354,28 @@ Result<Plans> make_plans(const region::RegionSet& regions, const SavedRegions& s
   return out;
 }
 
+/// Collective. Where every rank finds its own in its own file, no table is exchanged. Files whose tables cannot be had
+/// go to `bad`; the plans are of no use then.
+Result<Plans> make_plans(LineReader& reader, const region::RegionSet& regions, const format::Manifest& manifest,
+                         const ReadOptions& options, comm::Comm& comm, BadFiles& bad) {
+  auto own = reader.plan_from_own_file(regions);
+  const auto ready = own ? check_fixed_memory(*own) : Result<void>{};
+  const auto trouble = comm.all_max({own ? 0 : 1, ready ? 0 : 1});
+  if (!trouble) return trouble.failure();
+  if ((*trouble)[0] == 0) {
+    if ((*trouble)[1] != 0) BACKSTAY_TRY(agree(comm, ready));
+    own->own = true;
+    return std::move(*own);
+  }
+  const auto shared = reader.share_tables(bad);
+  if (!shared) return shared.failure();
+  if (!*shared) return Plans{};
+  auto plans = plan_all(regions, SavedRegions(reader.tables()), manifest, options, comm);
+  const Result<void> planned = plans ? check_fixed_memory(*plans) : Result<void>{plans.failure()};
+  BACKSTAY_TRY(agree(comm, planned));
+  return plans;
+}
+
 /// Collective: tries one candidate with every combination of sources that has not failed yet.
 Result<Attempt> try_line(const catalog::Candidate& line, const Inventory& inventory, const std::vector<Level>& levels,
                          const Topology& topology, const region::RegionSet& regions, const ReadOptions& options,
@@ -308,17 +385,12 @@ Result<Attempt> try_line(const catalog::Candidate& line, const Inventory& invent
   const std::string what = cat("line ", line.line, " at level ", levels[static_cast<std::size_t>(line.level)].name);
   while (reader.choose(bad)) {
     const std::size_t known = bad.size();
-    const auto shared = reader.share_tables(bad);
-    if (!shared) return shared.failure();
-    if (*shared) {
-      const SavedRegions saved(reader.tables());
-      auto plans = make_plans(regions, saved, line.manifest, options, comm);
-      BACKSTAY_TRY(agree(
-          comm, plans ? Result<void>{} : Result<void>{fail(plans.failure().code, what, ": ", plans.failure().what)}));
+    auto plans = make_plans(reader, regions, line.manifest, options, comm, bad);
+    if (!plans) return fail(plans.failure().code, what, ": ", plans.failure().what);
+    if (bad.size() == known) {
       BadFiles mine;
-      const auto filled = reader.fill(plans->specs, plans->plans, mine);
-      BACKSTAY_TRY(agree(comm, filled));
-      BACKSTAY_TRY(share(comm, mine, bad));
+      const auto filled = reader.fill(*plans, mine);
+      BACKSTAY_TRY(share(comm, filled, mine, bad));
     }
     if (bad.size() == known) return Attempt{true, bad.empty() ? std::string() : bad.begin()->second};
     for (const auto& [key, why] : bad)

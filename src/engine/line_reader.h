@@ -37,8 +37,8 @@ using Say = std::function<void(const std::string&)>;
 
 /// Collective. Puts back the newest line that can be had: a file that is missing, truncated or altered is read from
 /// its copy; where no copy is good, the next candidate is tried. Returns line 0 if there is no line at all.
-/// Failures: Code::mismatch, Code::version (nothing else is tried; types, placements and
-/// global shapes are compared before any memory is written); Code::corrupt if there are lines
+/// Failures: Code::mismatch, Code::version (nothing else is tried; types, placements
+/// and shapes are compared before any memory is written); Code::corrupt if there are lines
 /// and none can be put back (memory may be partly overwritten).
 Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Level>& levels, const Topology& topology,
                                 const region::RegionSet& regions, const ReadOptions& options, comm::Comm& comm,

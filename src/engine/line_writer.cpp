@@ -5,6 +5,7 @@
 
 #include "base/crc32c.h"
 #include "base/text.h"
+#include "base/wire.h"
 #include "catalog/catalog.h"
 #include "engine/agree.h"
 
@@ -90,46 +91,57 @@ class LineWriter {
                          : Result<void>{};
   }
 
-  /// The areas of this rank's file: what each rank of the group is about to write.
-  Result<std::vector<format::Area>> group_areas() {
+  /// This rank's place in its file, and what the file's first rank writes around the areas.
+  struct Layout {
+    std::uint64_t area_offset = format::first_area;
+    std::shared_ptr<const format::Frame> frame;  ///< empty on all but the first rank
+  };
+
+  /// The ranks of a file tell each other what they are about to write: all need the sizes, the first one the segments.
+  /// Only a failure of the communicator is returned: others wait in written_, so that all ranks go on to the agreement.
+  Result<Layout> lay_out() {
+    Layout out;
     std::vector<format::Area> areas{{comm_.rank(), checkpoint_.capture.segments}};
-    if (group().ranks.size() == 1) return areas;
-    const auto fragments = level_.group_comm->all_gather(
-        format::encode_table({job_.id, checkpoint_.line, group().name, checkpoint_.capture.segments}));
-    if (!fragments) return fragments.failure();
-    areas.clear();
-    for (std::size_t i = 0; i < fragments->size(); ++i) {
-      auto table = format::decode_table((*fragments)[i]);
-      if (!table) return table.failure();
-      areas.push_back({group().ranks[i], std::move(table->segments)});
+    if (group().ranks.size() > 1) {
+      WireWriter mine;
+      mine.number(format::area_size(checkpoint_.capture.segments));
+      mine.bytes(format::encode_table({job_.id, checkpoint_.line, group().name, checkpoint_.capture.segments}));
+      const auto all = level_.group_comm->all_gather(mine.message());
+      if (!all) return all.failure();
+      areas.clear();
+      for (std::size_t i = 0; i < all->size(); ++i) {
+        WireReader in((*all)[i]);
+        const auto size = in.number<std::uint64_t>();
+        if (group().ranks[i] < comm_.rank()) out.area_offset += size;
+        if (!first_of_group()) continue;
+        auto table = format::decode_table(in.bytes());
+        if (!table) return table.failure();
+        areas.push_back({group().ranks[i], std::move(table->segments)});
+      }
     }
-    return areas;
+    if (!first_of_group()) return out;
+    auto frame = format::frame_file({job_.id, checkpoint_.line, level_.name, checkpoint_.time}, group().name, areas);
+    if (!frame) written_ = frame.failure();
+    out.frame = std::make_shared<const format::Frame>(frame ? std::move(*frame) : format::Frame{});
+    my_facts_ = {out.frame->size, out.frame->table_crc};
+    return out;
   }
 
-  /// Writes this rank's area and, as the first of its file, the frame; makes the partner's copy. Only a failure of the
-  /// communicator is returned: others wait in written_, so that all ranks go on to the agreement.
+  /// Writes this rank's area and, as the first of its file, the frame; makes the partner's copy. Failures are returned
+  /// and kept as lay_out() does.
   Result<void> write_data() {
-    auto areas = group_areas();
-    if (!areas) return areas.failure();
-    auto made = format::frame_file({job_.id, checkpoint_.line, level_.name, checkpoint_.time}, group().name, *areas);
-    if (!made) {
-      written_ = made.failure();
-      made = format::Frame{};
-      made->area_offsets.resize(areas->size());
-    }
-    const auto frame = std::make_shared<const format::Frame>(std::move(*made));
-    const auto place = std::find(group().ranks.begin(), group().ranks.end(), comm_.rank()) - group().ranks.begin();
-    const std::uint64_t area_offset = frame->area_offsets[static_cast<std::size_t>(place)];
-    my_facts_ = {frame->size, frame->table_crc};
-    if (written_) written_ = write_file(*frame, area_offset);
-    return write_copies(frame, area_offset);
+    const auto layout = lay_out();
+    if (!layout) return layout.failure();
+    if (written_) written_ = write_file(*layout);
+    return write_copies(*layout);
   }
 
-  Result<void> write_file(const format::Frame& frame, std::uint64_t area_offset) {
+  Result<void> write_file(const Layout& layout) {
     auto file = level_.store->open_to_write(path());
     if (!file) return file.failure();
-    BACKSTAY_TRY((*file)->write_at(area_offset, checkpoint_.capture.bytes()));
-    if (first_of_group()) {
+    BACKSTAY_TRY((*file)->write_at(layout.area_offset, checkpoint_.capture.bytes()));
+    if (layout.frame) {
+      const auto& frame = *layout.frame;
       BACKSTAY_TRY((*file)->write_at(0, frame.front));
       BACKSTAY_TRY((*file)->write_at(frame.tail_offset, frame.tail));
       BACKSTAY_TRY((*file)->resize(frame.size));
@@ -137,10 +149,12 @@ class LineWriter {
     return (*file)->sync();
   }
 
-  Result<void> write_copies(const std::shared_ptr<const format::Frame>& frame, std::uint64_t area_offset) {
+  /// A level with copies has a file for each rank: every rank has a frame.
+  Result<void> write_copies(const Layout& layout) {
     if (!level_.partners) return {};
+    const auto& frame = layout.frame;
     const redundancy::FileImage image{
-        {{0, frame->front}, {area_offset, checkpoint_.capture.bytes()}, {frame->tail_offset, frame->tail}},
+        {{0, frame->front}, {layout.area_offset, checkpoint_.capture.bytes()}, {frame->tail_offset, frame->tail}},
         frame->size,
         std::make_shared<const std::pair<comm::Keep, comm::Keep>>(frame, checkpoint_.capture.buffer.keep())};
     auto copied = redundancy::exchange_copies(comm_, *level_.partners, image, *level_.store, dir_);

@@ -165,6 +165,13 @@ Result<RegionPlan> plan_region(const RegionSpec& spec, const SavedRegions& saved
   return take_whole(refs[static_cast<std::size_t>(rank % saved_ranks)]);
 }
 
+std::optional<RegionPlan> plan_own(const RegionSpec& spec, const SavedRegions& saved, int rank) {
+  const auto& refs = saved.of(spec.name);
+  const auto it = std::find_if(refs.begin(), refs.end(), [&](const auto& ref) { return ref.about->rank == rank; });
+  if (it == refs.end() || !check_kind(spec, *it->about) || !(spec.placement == it->about->placement)) return {};
+  return take_whole(*it);
+}
+
 Result<void> check_names(const region::RegionSet& regions, const SavedRegions& saved) {
   const auto names = saved.names();
   std::vector<std::string> protected_names;

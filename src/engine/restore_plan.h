@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,10 @@ struct RegionPlan {
 /// Code::mismatch, with a sentence: missing, another type, placement or global shape, other number of ranks for
 /// what is private to a rank.
 Result<RegionPlan> plan_region(const RegionSpec& spec, const SavedRegions& saved, int saved_ranks, int rank, int size);
+
+/// The usual restart: what this rank itself saved is exactly what it now wants of the region, so that no other rank's
+/// table is needed. Nothing where plan_region() has to be asked.
+std::optional<RegionPlan> plan_own(const RegionSpec& spec, const SavedRegions& saved, int rank);
 
 /// Regions that only one side has; a sentence if there are any.
 Result<void> check_names(const region::RegionSet& regions, const SavedRegions& saved);

@@ -103,12 +103,6 @@ Table table_of(const Origin& origin, const std::string& name, const std::vector<
   return table;
 }
 
-std::uint64_t area_size(const Area& area) {
-  std::vector<std::uint64_t> sizes;
-  for (const auto& s : area.segments) sizes.push_back(s.bytes);
-  return layout_area(sizes).size;
-}
-
 bool is_utf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const auto lead = static_cast<unsigned char>(text[i]);
@@ -135,6 +129,12 @@ AreaLayout layout_area(std::span<const std::uint64_t> sizes) {
   }
   out.size = round_up(out.size, page);
   return out;
+}
+
+std::uint64_t area_size(const std::vector<Segment>& segments) {
+  std::vector<std::uint64_t> sizes;
+  for (const auto& s : segments) sizes.push_back(s.bytes);
+  return layout_area(sizes).size;
 }
 
 Bytes encode_header(const Header& h) {
@@ -179,7 +179,7 @@ Result<Frame> frame_file(const Origin& origin, const std::string& name, const st
   frame.tail_offset = first_area;
   for (const auto& area : areas) {
     frame.area_offsets.push_back(frame.tail_offset);
-    frame.tail_offset += area_size(area);
+    frame.tail_offset += area_size(area.segments);
   }
   const Table table = table_of(origin, name, areas, frame.area_offsets);
   frame.tail = encode_table(table);

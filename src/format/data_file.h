@@ -22,6 +22,9 @@ struct AreaLayout {
 };
 AreaLayout layout_area(std::span<const std::uint64_t> sizes);
 
+/// What an area of these segments takes in its file, bytes.
+std::uint64_t area_size(const std::vector<Segment>& segments);
+
 /// The first line of a data file.
 struct Header {
   std::uint64_t table_offset = 0;

@@ -93,7 +93,7 @@ Result<void> RegionSet::add(RegionSpec spec) {
       return fail(Code::invalid_argument, "regions '", other.name, "' and '", spec.name,
                   "' cannot be in one file: one would be an array and a group at once; rename one");
   }
-  const bool by_memory = spec.view && spec.reshape, by_callbacks = spec.save && (spec.load || spec.redistribute);
+  const bool by_memory = static_cast<bool>(spec.view), by_callbacks = spec.save && (spec.load || spec.redistribute);
   if (by_memory == by_callbacks)
     return fail(Code::invalid_argument, "region '", spec.name,
                 "' needs either memory or a pair of save and load callbacks");

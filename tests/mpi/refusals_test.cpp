@@ -92,6 +92,7 @@ TEST_F(refusals, another_shape) {
                     s.protect("u", u_, row());
                   }),
                   "'v' was saved with shape [3]");
+  EXPECT_EQ(n_, -1);  // protected before it, and not written either
 }
 
 TEST_F(refusals, another_placement) {
