@@ -212,7 +212,7 @@ const std::vector<OptionInfo>& option_table() {
       {"staging_limit", "0", "most staging memory of a rank for one checkpoint (512MiB, 4GiB); 0: no limit"},
       {"threads", "0", "threads of a capture; 0: the cores of the node shared among its ranks, 4 at most"},
       {"nice", "10", "niceness added to the background thread, 0 to 19"},
-      {"direct_io", "auto", "`auto`: write past the page cache where that is faster; `off`: never"},
+      {"direct_io", "auto", "`auto`: write past the page cache, or into mapped files in memory, where that is faster; `off`: never"},
       {"regions", "strict",
        "`strict`: a resume where line and program have different regions is refused; `lenient`: those are left alone"},
       {"on_error", "continue",

@@ -108,6 +108,21 @@ TEST(restore_plan, another_type_placement_or_shape_is_explained) {
             std::string::npos);
 }
 
+TEST(restore_plan, what_this_rank_saved_needs_no_other_table_if_it_is_what_it_wants) {
+  const auto lower = block({4}, {0}, {2}), upper = block({4}, {2}, {4});
+  const auto t = tables({saved(1, {2}, upper)});  // the file of rank 1, and nothing of rank 0
+  const auto plan = plan_own(spec(upper), SavedRegions(t), 1);
+  ASSERT_TRUE(plan);
+  EXPECT_TRUE(plan->whole);
+  EXPECT_EQ(plan->shape, (Extents{2}));
+  EXPECT_FALSE(plan_own(spec(upper), SavedRegions(t), 0));          // this rank saved nothing there
+  EXPECT_FALSE(plan_own(spec(lower), SavedRegions(t), 1));          // another block than it had
+  EXPECT_FALSE(plan_own(spec(rank_private()), SavedRegions(t), 1));  // another placement
+  auto type = spec(upper);
+  type.type = {Type::Kind::floating, 4, {}};
+  EXPECT_FALSE(plan_own(type, SavedRegions(t), 1));
+}
+
 TEST(restore_plan, regions_of_one_side_only_are_named_with_the_nearest) {
   const auto t = tables({saved(0, {}, replicated())});
   region::RegionSet set;
