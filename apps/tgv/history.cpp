@@ -43,17 +43,28 @@ std::string to_csv(const History& history) {
   return text;
 }
 
-void write_csv(const std::string& path, const History& history) {
-  const std::string temporary = path + ".part";
+namespace {
+std::string part_of(const std::string& path) { return path + ".part"; }
+
+void write_part(const std::string& path, const std::string& text) {
   errno = 0;
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  file << to_csv(history);
+  std::ofstream file(part_of(path), std::ios::binary | std::ios::trunc);
+  file << text;
   file.close();
-  if (!file) {
-    throw std::runtime_error("cannot write the results to " + temporary + ": " + std::strerror(errno) +
+  if (!file)
+    throw std::runtime_error("cannot write the results to " + path + ": " + std::strerror(errno) +
                              "; name another file with --csv");
-  }
-  std::filesystem::rename(temporary, path);
+}
+}  // namespace
+
+void write_csv(const std::string& path, const History& history) {
+  write_part(path, to_csv(history));
+  std::filesystem::rename(part_of(path), path);
+}
+
+void require_writable(const std::string& path) {
+  write_part(path, "");
+  std::filesystem::remove(part_of(path));
 }
 
 }  // namespace tgv

@@ -59,7 +59,16 @@ void simulate(int argc, char** argv, const tgv::Options& options) {
   for (const NamedField& f : named_fields(sim.solver())) {
     run.protect(f.name, backstay::inside(f.data, with_halo, halos), placed, "1");  // backstay
   }
-  for (run.resume(); sim.step < sim.steps(); ++sim.step) {
+  double dt = sim.solver().dt();
+  run.protect("dt", dt);  // a guard, not state: the curve would go wrong without a word
+  const auto must_be_as_it_was = [&](bool resumed) {
+    if (resumed && dt != sim.solver().dt())
+      throw std::runtime_error("the checkpoint was made with another --cfl (a time step of " + std::to_string(dt) +
+                               " instead of " + std::to_string(sim.solver().dt()) +
+                               "): use that one again, or another directory for this run");
+  };
+  must_be_as_it_was(run.resume().resumed);
+  for (; sim.step < sim.steps(); ++sim.step) {
     if (run.checkpoint() == backstay::Outcome::stop) break;  // backstay
     sim.advance();
     sim.show_progress(checkpoint_note(run.status()));
@@ -111,6 +120,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   try {
+    if (speaks() && !options.csv.empty()) tgv::require_writable(options.csv);
     (options.plain ? simulate_plain : simulate)(argc, argv, options);
     return 0;
   } catch (const std::exception& e) {

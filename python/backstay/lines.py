@@ -473,6 +473,10 @@ class Directory:
     def locks(self) -> list:
         return [root.path / "lock" for root in self.roots]
 
+    def is_ours(self) -> bool:
+        """A job has worked here: it leaves its description, its lock, a level or a node's directory."""
+        return len(self.roots) > 1 or any((self.path / n).exists() for n in ("session.json", "lock", *LEVELS))
+
 
 def open_directory(path) -> Directory:
     path = Path(path)
@@ -494,11 +498,22 @@ def _read_session(path: Path) -> dict:
         return {}  # it only says where else to look
 
 
+def _was_moved(path: Path, session: dict) -> bool:
+    """This is a copy of the directory in which the job ran, or that directory under another name."""
+    try:
+        return not isinstance(session.get("dir"), str) or Path(session["dir"]).resolve() != path.resolve()
+    except (OSError, ValueError, RuntimeError):
+        return True
+
+
 def _node_roots(path: Path, session: dict) -> list:
     named = session.get("local_dirs")
     candidates = []
+    moved = _was_moved(path, session)
     for item in named if isinstance(named, list) else []:
-        if isinstance(item, dict) and type(item.get("node")) is int and isinstance(item.get("path"), str):
+        if not (isinstance(item, dict) and type(item.get("node")) is int and isinstance(item.get("path"), str)):
+            continue
+        if not (moved and Path(item["path"]).is_absolute()):  # those belong to the directory that this is a copy of
             candidates.append((item["node"], path / item["path"]))
     for child in path.glob("node-*"):  # also when session.json names others: the directory may have been copied
         if re.fullmatch(r"node-\d{1,9}", child.name):

@@ -62,15 +62,29 @@ void Journal::event(const std::string& name, const std::vector<Field>& fields) {
   write_once(dir_ + "/events.jsonl", O_APPEND, dump(json, -1));
 }
 
+namespace {
+std::string absolute(const std::string& path) {
+  std::error_code ignored;
+  const auto full = std::filesystem::weakly_canonical(path, ignored);
+  return ignored ? path : full.string();
+}
+
+/// Inside the checkpoint directory: relative to it, so that a copy of the whole directory leads to the copy.
+std::string seen_from(const std::string& dir, const std::string& path) {
+  const std::string base = absolute(dir) + "/", full = absolute(path);
+  return full.starts_with(base) ? full.substr(base.size()) : full;
+}
+}  // namespace
+
 void Journal::describe(const About& about) {
   if (!speaks_ || dir_.empty()) return;
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
   Json dirs = Json::array();
-  for (const auto& [node, path] : about.local_dirs) dirs.push_back({{"node", node}, {"path", path}});
-  const Json json{{"program", about.program}, {"version", BACKSTAY_VERSION},  {"pid", getpid()},
-                  {"host", host.data()},      {"started", wall_clock()},      {"ranks", about.ranks},
-                  {"levels", about.levels},   {"local_dirs", std::move(dirs)}};
+  for (const auto& [node, path] : about.local_dirs) dirs.push_back({{"node", node}, {"path", seen_from(dir_, path)}});
+  const Json json{{"dir", absolute(dir_)}, {"program", about.program}, {"version", BACKSTAY_VERSION},
+                  {"pid", getpid()},       {"host", host.data()},      {"started", wall_clock()},
+                  {"ranks", about.ranks},  {"levels", about.levels},   {"local_dirs", std::move(dirs)}};
   const std::string path = dir_ + "/session.json";
   write_once(path + ".part", O_TRUNC, dump(json, 1));
   std::error_code ignored;

@@ -227,9 +227,17 @@ Outcome Session::Impl::checkpoint(bool forced) {
   }
   if (outcome && *outcome == Outcome::skipped)
     journal_->detail("a checkpoint was skipped: an earlier one is still in flight");
+  if (outcome && *outcome == Outcome::stop && !stop_said_) say_stop();
   report_failures();
   if (!outcome && settings_.throw_errors) detail::raise(outcome.failure());
   return outcome ? *outcome : Outcome::failed;
+}
+
+/// A program that goes on after this can be ended by the next signal.
+void Session::Impl::say_stop() {
+  stop_said_ = true;
+  journal_->say("asked to end by a signal: the last checkpoint is written, and checkpoint() says stop");
+  if (signals_) api::SignalListener::served();
 }
 
 /// Failures of the background are said at the next call, and thrown at the first call at which all ranks know of them.

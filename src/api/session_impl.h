@@ -61,6 +61,7 @@ class Session::Impl {
   void pump();
   void kill_if_asked();
   void report_failures();
+  void say_stop();
 
   api::Settings settings_;
   std::string local_dir_;
@@ -73,7 +74,8 @@ class Session::Impl {
   Status counters_;
   std::vector<Failure> failures_;
   std::size_t reported_ = 0;  // failures said
-  std::int64_t thrown_ = 0;   // failures thrown, of the agreed number
+  bool stop_said_ = false;
+  std::int64_t thrown_ = 0;  // failures thrown, of the agreed number
 };
 
 namespace detail {

@@ -9,6 +9,7 @@ namespace {
 volatile std::sig_atomic_t signal_seen = 0;
 std::mutex listeners_mutex;
 int listeners = 0;
+int listeners_served = 0;
 constexpr int listened[] = {SIGTERM, SIGUSR1};
 
 extern "C" void note_signal(int) { signal_seen = 1; }
@@ -30,12 +31,19 @@ SignalListener::SignalListener() {
   const std::lock_guard lock(listeners_mutex);
   if (listeners++ > 0) return;
   signal_seen = 0;
+  listeners_served = 0;
   for (int signal : listened) swap_handler(signal, SIG_DFL, note_signal);
 }
 
 SignalListener::~SignalListener() {
   const std::lock_guard lock(listeners_mutex);
   if (--listeners > 0) return;
+  for (int signal : listened) swap_handler(signal, note_signal, SIG_DFL);
+}
+
+void SignalListener::served() {
+  const std::lock_guard lock(listeners_mutex);
+  if (++listeners_served < listeners) return;
   for (int signal : listened) swap_handler(signal, note_signal, SIG_DFL);
 }
 

@@ -14,6 +14,9 @@ class SignalListener {
   SignalListener& operator=(const SignalListener&) = delete;
   /// One of the signals has come since the first listener began.
   [[nodiscard]] static bool asked();
+  /// The last checkpoint is there: once every listener has said so, the signals end the process again as they would
+  /// without backstay.
+  static void served();
 };
 
 }  // namespace backstay::api

@@ -115,8 +115,8 @@ TEST(restore_plan, what_this_rank_saved_needs_no_other_table_if_it_is_what_it_wa
   ASSERT_TRUE(plan);
   EXPECT_TRUE(plan->whole);
   EXPECT_EQ(plan->shape, (Extents{2}));
-  EXPECT_FALSE(plan_own(spec(upper), SavedRegions(t), 0));          // this rank saved nothing there
-  EXPECT_FALSE(plan_own(spec(lower), SavedRegions(t), 1));          // another block than it had
+  EXPECT_FALSE(plan_own(spec(upper), SavedRegions(t), 0));           // this rank saved nothing there
+  EXPECT_FALSE(plan_own(spec(lower), SavedRegions(t), 1));           // another block than it had
   EXPECT_FALSE(plan_own(spec(rank_private()), SavedRegions(t), 1));  // another placement
   auto type = spec(upper);
   type.type = {Type::Kind::floating, 4, {}};

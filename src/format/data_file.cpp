@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <map>
+#include <numeric>
 
 #include "base/crc32c.h"
 #include "base/text.h"
@@ -49,6 +50,18 @@ Attributes attributes_of(const Segment& s) {
 
 Hdf5Dataset dataset_of(const Segment& s) { return {s.dataset, s.type, s.shape, s.offset, attributes_of(s)}; }
 
+/// The share of a global array that the blocks of this file hold.
+double covered(const std::vector<const Segment*>& parts, const Extents& global) {
+  const auto count = [](const Extents& shape) {
+    return std::accumulate(shape.begin(), shape.end(), 1.0,
+                           [](double n, auto s) { return n * static_cast<double>(s); });
+  };
+  double held = 0;
+  for (const Segment* part : parts) held += count(part->shape);
+  const double all = count(global);
+  return all > 0 ? held / all : 1;
+}
+
 /// The segments of one region in all areas of a file, as one dataset: blocks side by side, lists end to end.
 Hdf5VirtualDataset joined(const std::vector<const Segment*>& parts) {
   const Segment& first = *parts.front();
@@ -69,6 +82,7 @@ Hdf5VirtualDataset joined(const std::vector<const Segment*>& parts) {
     }
     if (part->bytes > 0) out.parts.push_back({part->dataset, part->shape, std::move(lower)});
   }
+  if (is_block) out.attributes.emplace_back("covered", covered(parts, out.shape));
   return out;
 }
 

@@ -20,6 +20,24 @@ Failure refuse(std::string_view path, const Parts&... parts) {
   return fail(Code::invalid_argument, "HDF5 object '", path, "': ", parts...);
 }
 
+/// One element that is no number, in the layout of docs/format.md; empty for types that have none.
+Bytes not_a_number(const Type& type) {
+  using K = Type::Kind;
+  if (type.kind == K::complex) {
+    const Bytes part = not_a_number({K::floating, type.size / 2, {}});
+    Bytes both = part;
+    both.insert(both.end(), part.begin(), part.end());
+    return both;
+  }
+  if (type.kind != K::floating) return {};
+  Writer out;
+  if (type.size == 2) out.u16(0x7e00);
+  if (type.size == 4) out.u32(0x7fc00000);
+  if (type.size == 8) out.u64(0x7ff8000000000000);
+  if (type.size == 16) out.u64(0xc000000000000000).u16(0x7fff).zeros(6);  // x87: 80 bits
+  return out.take();
+}
+
 /// The components of an absolute path.
 Result<std::vector<std::string_view>> split_path(std::string_view path) {
   std::vector<std::string_view> names;
@@ -169,11 +187,11 @@ class Encoder {
     std::erase_if(mapped, [](const auto& part) { return has_no_elements(part.source_shape); });
     // Nothing to map: plain storage without bytes also reads as zero, and libhdf5 1.10 opens no empty list of parts.
     if (*bytes == 0 || mapped.empty()) {
-      return finish_dataset(object, d, contiguous_layout_message(undefined_address, *bytes));
+      return finish_dataset(object, d, contiguous_layout_message(undefined_address, *bytes), not_a_number(d.type));
     }
     const auto parts = metadata_.keep(encode_parts(mapped));
     if (!parts) return refuse(d.path, parts.failure().what);
-    return finish_dataset(object, d, virtual_layout_message(*parts));
+    return finish_dataset(object, d, virtual_layout_message(*parts), not_a_number(d.type));
   }
 
   Result<void> check_part(const Hdf5VirtualDataset& d, const Hdf5VirtualDataset::Part& part) {
@@ -193,10 +211,10 @@ class Encoder {
 
   /// What both kinds of dataset have beside their layout.
   template <class Dataset>
-  Result<void> finish_dataset(Object& object, const Dataset& d, Message layout) {
+  Result<void> finish_dataset(Object& object, const Dataset& d, Message layout, ByteView fill = {}) {
     auto type = datatype_message(d.type);
     if (!type) return refuse(d.path, type.failure().what);
-    std::vector<Message> messages{dataspace_message(d.shape), *std::move(type), fill_value_message(),
+    std::vector<Message> messages{dataspace_message(d.shape), *std::move(type), fill_value_message(fill),
                                   std::move(layout)};
     if (object.links > 1) messages.push_back(reference_count_message(object.links));
     return append_header(object, std::move(messages), d.attributes);

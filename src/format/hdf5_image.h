@@ -28,7 +28,8 @@ struct Hdf5Dataset {
 };
 
 /// A dataset put together from others of the same file: part i fills the box that starts at parts[i].lower and has the
-/// shape of its source. Elements that no part fills read as zero. Not for scalars: a link does that.
+/// shape of its source. Elements that no part fills read as NaN, or as zero where the type has none. Not for scalars: a
+/// link does that.
 struct Hdf5VirtualDataset {
   struct Part {
     std::string source;  ///< path of a contiguous dataset of the same file

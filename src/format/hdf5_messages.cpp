@@ -93,9 +93,13 @@ Result<Message> datatype_message(const Type& type) {
   return Message{Kind::datatype, *std::move(encoded)};
 }
 
-Message fill_value_message() {
-  constexpr unsigned version = 3, allocate_late = 2, write_if_set = 2;
-  return {Kind::fill_value, Writer().u8(version).u8(allocate_late | write_if_set << 2).take()};
+Message fill_value_message(ByteView value) {
+  constexpr unsigned version = 3, allocate_late = 2, write_if_set = 2, defined = 1;
+  constexpr unsigned flags = allocate_late | write_if_set << 2;
+  if (value.empty()) return {Kind::fill_value, Writer().u8(version).u8(flags).take()};
+  Writer out;
+  out.u8(version).u8(flags | defined << 5).u32(static_cast<std::uint32_t>(value.size())).bytes(value);
+  return {Kind::fill_value, out.take()};
 }
 
 Message contiguous_layout_message(std::uint64_t address, std::uint64_t bytes) {

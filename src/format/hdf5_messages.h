@@ -29,7 +29,8 @@ struct Message {
 Message dataspace_message(const Extents& shape);
 Result<Message> datatype_message(const Type& type);
 /// Elements that were never written read as zero.
-Message fill_value_message();
+/// What is read where nothing was written: `value`, one element; empty: zeros.
+Message fill_value_message(ByteView value = {});
 Message contiguous_layout_message(std::uint64_t address, std::uint64_t bytes);
 /// `parts` is where encode_parts() is kept.
 Message virtual_layout_message(const HeapId& parts);

@@ -147,3 +147,11 @@ def test_nothing_of_mpi_is_loaded():
     heavy = {"backstay._core", "backstay.session", "mpi4py", "h5py", "matplotlib"}
     code = f"import sys, backstay.cli; assert not {heavy} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_in_a_narrow_terminal_the_state_stays(tmp_path):
+    two_levels(tmp_path)
+    (tmp_path / "shared/line-00000002/node-00000.h5").unlink()
+    ended = backstay("ls", tmp_path, columns=40)
+    assert "line 2 (shared): not whole" in " ".join(ended.out.lower().split())
+    assert "line 1 (shared): whole" in ended.out.lower()

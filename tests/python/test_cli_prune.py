@@ -118,3 +118,10 @@ def test_a_running_job_is_left_alone(tmp_path, where, command):
         os.kill(child, 9)
         os.waitpid(child, 0)
     assert backstay("prune", "--keep", 1, tmp_path).status == 0  # a dead job does not keep its lock
+
+
+def test_a_directory_of_something_else_is_left_as_it_is(tmp_path):
+    (tmp_path / "foo").write_text("")
+    ended = backstay("prune", "--keep", 1, tmp_path)
+    assert ended.status == 1 and "holds nothing of backstay" in ended.err
+    assert [entry.name for entry in tmp_path.iterdir()] == ["foo"]

@@ -89,5 +89,14 @@ def test_what_is_retired_while_it_is_checked_is_no_damage(tmp_path, monkeypatch)
 
 
 def test_nothing_to_check_is_no_damage(tmp_path):
+    (tmp_path / "session.json").write_text("{}")
     ended = backstay("verify", tmp_path)
     assert ended.status == 0 and "There is no line" in ended.out
+
+
+def test_a_directory_of_something_else_is_not_in_order(tmp_path):
+    (tmp_path / "foo").write_text("")
+    ended = backstay("verify", tmp_path)
+    assert ended.status == 1 and "is this the right directory?" in ended.err
+    (tmp_path / "shared").mkdir()  # a job began here, and has made no line yet
+    assert backstay("verify", tmp_path).status == 0

@@ -209,8 +209,19 @@ def test_session_json_says_where_the_nodes_are(tmp_path):
     directory.mkdir()
     assert lines_in(directory) == []
     dirs = [{"node": n, "path": str(elsewhere / f"node-{n}")} for n in range(2)]
-    (directory / "session.json").write_text(json.dumps({"local_dirs": dirs}))
+    (directory / "session.json").write_text(json.dumps({"dir": str(directory), "local_dirs": dirs}))
     assert newest(directory).whole
+
+
+def test_a_copied_directory_does_not_lead_to_the_original(tmp_path):
+    directory, copy = tmp_path / "run", tmp_path / "copy"
+    Checkpoint(ranks=2, nodes=2).replicated("x", np.int8(1)).write(directory, "local")
+    dirs = [{"node": n, "path": str(directory / f"node-{n}")} for n in range(2)]
+    (directory / "session.json").write_text(json.dumps({"dir": str(directory), "local_dirs": dirs}))
+    shutil.copytree(directory, copy)
+    shutil.rmtree(copy / "node-1")
+    assert newest(directory).whole and newest(copy) is None
+    assert all(copy in root.path.parents for root in open_directory(copy).nodes())
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ TEST(History, a_directory_that_is_not_there_is_named) {
     FAIL() << "accepted";
   } catch (const std::runtime_error& e) {
     EXPECT_EQ(std::string(e.what()),
-              "cannot write the results to /nowhere/at/all.csv.part: No such file or directory; name another file "
+              "cannot write the results to /nowhere/at/all.csv: No such file or directory; name another file "
               "with --csv");
   }
 }

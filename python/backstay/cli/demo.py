@@ -270,8 +270,14 @@ def _sum_up(calm: Run, struck: Run, plan: Plan, equal: Equal, drawn: Path) -> No
     tell(f"  picture       {os.path.relpath(drawn)}", "green")
     tell("Look further", "bold")
     where = os.path.relpath(struck.directory)
-    tell(f"  backstay ls {where}")
-    tell(f"  backstay view momentum_x {where}")
+    command = _command()
+    tell(f"  {command} ls {where}")
+    tell(f"  {command} view momentum_x {where}")
+
+
+def _command() -> str:
+    """How this command line was reached, so that what is printed can be typed."""
+    return os.environ.get("COMMAND_OF_BACKSTAY") or ("backstay" if shutil.which("backstay") else "python -m backstay")
 
 
 def _draw(calm: Run, struck: Run, plan: Plan, path: Path) -> Path:

@@ -74,6 +74,9 @@ def no_such_region(name: str, known, line: Line) -> Problem:
 
 
 def _refuse_to_replace(path: Path, force: bool) -> None:
+    if path.suffix and path.suffix.lower() not in (*HDF5_ENDINGS, ".npy") and not path.is_dir():
+        endings = ", ".join((*HDF5_ENDINGS, ".npy"))
+        raise Problem(f"{path} ends in {path.suffix}, which says nothing: {endings}, or a directory without an ending.")
     if path.is_dir() and path.suffix.lower() in (*HDF5_ENDINGS, ".npy"):
         raise Problem(f"{path} is a directory.")
     taken = path.exists() and not (path.is_dir() and not any(path.iterdir()))

@@ -14,6 +14,9 @@ from backstay.regions import arrays_by_name
 LONG_TABLE = 200  # files; beyond, finding the step would read too much for a list
 
 
+NARROW = 64  # columns; below, whether a line is whole matters more than its size
+
+
 def ls(
     directory: common.DirArgument = None,
     dir_option: common.DirOption = None,
@@ -73,7 +76,10 @@ def step_of(line: Line) -> Optional[int]:
 
 
 def _print(opened: Directory, lines: list, rows: list, running: Optional[bool], hidden: int) -> None:
-    if lines:
+    if lines and common.stdout().width < NARROW:
+        for line in lines:
+            common.stdout().print(Text.assemble(f"{line.title}: ", _state(opened, line)))
+    elif lines:
         fixed = ("level", "age", "size")
         made = common.table(
             "line", "level", "step", "age", "size", "ranks", "state", right=("line", "step", "ranks"), fixed=fixed

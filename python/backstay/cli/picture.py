@@ -57,7 +57,7 @@ def image(values: np.ndarray, console: Console) -> Text:
     scale = min(room[0] / columns, room[1] / rows)
     rows, columns = (max(2, 2 * round(rows * scale / 2)), max(1, round(columns * scale)))
     fractions = _resampled(_fractions(values), min(rows, room[1] // 2 * 2), min(columns, room[0]))[::-1]
-    if console.color_system is None:
+    if console.color_system is None or console.no_color:
         return _shaded(fractions)
     colours = TWO_SIGNS if limits(values)[2] else ONE_SIGN
     out = Text()
@@ -109,7 +109,7 @@ def legend(values: np.ndarray, units: str, console: Console, bar: bool) -> Text:
         return Text("no finite values")
     out = Text(f"{low:.6g} ")
     steps = np.linspace(0, 1, 20)
-    if bar and console.color_system is not None:
+    if bar and console.color_system is not None and not console.no_color:
         for f in steps:
             out.append("█", Style(color=_colour(f, TWO_SIGNS if around_zero else ONE_SIGN)))
     else:

@@ -27,6 +27,8 @@ def prune(
     is newer than the newest whole line stays. Refuses while a job is running: that one prunes by itself."""
     target = common.Target(directory, dir_option, None, level)
     opened = target.open()
+    if not opened.is_ours():
+        raise Problem(f"{target.path} holds nothing of backstay: there is nothing to prune.", "missing")
     if dry_run and is_job_running(opened):
         common.warn("A job is running here; without --dry-run this would be refused.")
     with contextlib.nullcontext() if dry_run else locked(opened, force):

@@ -27,7 +27,7 @@ def verify(
         _print_json(wanted, results, progress.done, seconds)
     else:
         _print(wanted, results, damage, progress.done, seconds)
-    if damage:
+    if damage or (not lines and not wanted.open().is_ours()):
         raise typer.Exit(1)
 
 
@@ -64,7 +64,10 @@ def _print(wanted: common.Target, results: list, damage: list, done: int, second
         if r["retired"]:
             common.say(f"The running job retired {r['line'].title} while it was checked.", style="dim")
     if not results:
-        common.say(f"There is no line in {wanted.path} to check.")
+        if wanted.open().is_ours():
+            common.say(f"There is no line in {wanted.path} to check yet.")
+        else:
+            common.warn(f"{wanted.path} holds nothing of backstay: is this the right directory?")
         return
     checked = f"{common.plural(len(results), 'line')}, {common.human_bytes(done)} checked in {seconds:.1f} s"
     if not damage:
