@@ -41,7 +41,8 @@ enum class Outcome : int {
   taken = 1,    ///< captured; the background makes it durable, or gives it up and says why in status()
   skipped = 2,  ///< due, but an earlier one is still in flight and the policy is `skip`
   failed = 3,   ///< the ranks could not agree, or an earlier one did not settle in time; see status()
-  stop = 4,     ///< a signal asked the job to end, and the last checkpoint is durable: leave the loop
+  stop = 4,     ///< a signal asked the job to end, and a last checkpoint was taken: leave the loop (where it
+                ///< failed, status().last_error says why, and with on_error=throw this is an Error instead)
 };
 
 /// What resume() found. The same on every rank.
@@ -228,7 +229,7 @@ class BACKSTAY_EXPORT Session {
   /// Runs `body`; when it (or a call inside) throws through rollback(), runs it again from its start, where
   /// resume() puts back the newest line.
   void loop(const std::function<void()>& body);
-  /// Collective, inside loop(): gives up the current state.
+  /// Collective, inside loop(): gives up the current state. Code::invalid_argument outside.
   [[noreturn]] void rollback(const std::string& why);
   /// Waits until everything captured is committed or given up.
   void wait();

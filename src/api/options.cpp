@@ -4,6 +4,7 @@
 #include <cctype>
 #include <functional>
 #include <optional>
+#include <set>
 
 #include "base/text.h"
 
@@ -24,11 +25,24 @@ const OptionInfo* find_option(const std::string& name) {
   return it == table.end() ? nullptr : &*it;
 }
 
+std::string upper(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::toupper(c); });
+  return text;
+}
+
 Failure unknown(const std::string& name, bool as_variable) {
   std::vector<std::string> names;
   for (const auto& option : option_table()) names.push_back(as_variable ? variable_of(option.name) : option.name);
   return fail(Code::unknown_option, as_variable ? "the variable " : "the option '", name, as_variable ? "" : "'",
-              " does not exist; did you mean ", nearest(name, names), "? `backstay options` lists all");
+              " does not exist; did you mean ", nearest(as_variable ? upper(name) : name, names),
+              "? `backstay options` lists all");
+}
+
+/// What concerns one rank or one node only.
+bool may_differ(std::string_view name) {
+  static const std::set<std::string_view> own{"local_dir", "staging_limit", "threads", "nice",
+                                              "direct_io", "log",           "kill"};
+  return own.contains(name);
 }
 
 /// Values by name; takes them apart with a sentence for what does not fit.
@@ -167,6 +181,11 @@ std::vector<Kill> kills_of(Values& values) {
   return out;
 }
 
+bool leads_out(const std::string& path) {
+  const auto parts = split(path, '/');
+  return path.starts_with('/') || std::find(parts.begin(), parts.end(), "..") != parts.end();
+}
+
 std::string dir_of(const Values& values) {
   const auto name = values.set("name");
   return values.text("dir") + (name ? "/" + *name : "");
@@ -254,6 +273,8 @@ Result<Settings> read_options(const std::map<std::string, std::string>& given,
   Settings s;
   s.dir = dir_of(values);
   s.local_dir = local_dir_of(values);
+  if (const auto name = values.set("name"); name && leads_out(*name))
+    values.refuse("name", "a name or a path below `dir`, without '..'");
   s.nodes = static_cast<int>(values.whole("nodes", 0, 1000000));
   s.levels = levels_of(values);
   s.policy = static_cast<engine::Policy>(values.choice("policy", {"skip", "wait", "degrade"}));
@@ -268,6 +289,8 @@ Result<Settings> read_options(const std::map<std::string, std::string>& given,
   s.progress_in_calls = values.choice("progress", {"auto", "calls"}) == 1;
   s.log = static_cast<Log>(values.choice("log", {"quiet", "normal", "verbose"}));
   s.kills = kills_of(values);
+  for (const auto& option : option_table())
+    if (!may_differ(option.name)) s.shared_values += cat(option.name, '=', values.text(option.name), '\n');
   if (values.trouble() && s.timeout <= 0) values.refuse("timeout", "more than 0 seconds");
   if (!values.trouble()) return values.trouble().failure();
   return s;

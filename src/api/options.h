@@ -48,6 +48,8 @@ struct Settings {
   bool progress_in_calls = false;
   Log log = Log::normal;
   std::vector<Kill> kills;
+  /// "name=value" a line, of the options that have to be the same on all ranks.
+  std::string shared_values;
 };
 /// `given` wins over `environment`. Code::unknown_option (with the nearest real one), Code::invalid_argument.
 Result<Settings> read_options(const std::map<std::string, std::string>& given,

@@ -63,6 +63,8 @@ bool Session::stopping() const { return impl_->stopping(); }
 Status Session::status() const { return impl_->status(); }
 
 void Session::loop(const std::function<void()>& body) {
+  impl_->set_looping(true);
+  const std::unique_ptr<Impl, void (*)(Impl*)> ended(impl_.get(), [](Impl* impl) { impl->set_looping(false); });
   while (true) {
     try {
       return body();
@@ -72,6 +74,9 @@ void Session::loop(const std::function<void()>& body) {
   }
 }
 
-void Session::rollback(const std::string& why) { throw detail::RolledBack{why}; }
+void Session::rollback(const std::string& why) {
+  if (!impl_->looping()) throw Error(Code::invalid_argument, "rollback() was called outside loop(): " + why);
+  throw detail::RolledBack{why};
+}
 
 }  // namespace backstay

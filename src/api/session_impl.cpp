@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "base/text.h"
 #include "base/wire.h"
@@ -93,6 +94,11 @@ void Session::Impl::start_mpi(int* argc, char*** argv) {
 }
 
 void Session::Impl::open_mpi(MPI_Comm comm, const Options& options) {
+  int between_groups = 0;
+  if (comm != MPI_COMM_NULL) MPI_Comm_test_inter(comm, &between_groups);
+  if (between_groups != 0)
+    throw Error(Code::invalid_argument,
+                "a session needs an intracommunicator: merge this one with MPI_Intercomm_merge");
   user_comm = comm;
   const auto settings = settings_of(options);
   int provided = MPI_THREAD_SINGLE;
@@ -114,6 +120,7 @@ void Session::Impl::open(const Result<api::Settings>& settings, std::unique_ptr<
   size = app->size();
   value_or_throw(engine::agree(*app, settings ? Result<void>{} : Result<void>{settings.failure()}));
   settings_ = *settings;
+  require_same_options(*app);
   settings_.dir = absolute(settings_.dir);
   settings_.local_dir = absolute(settings_.local_dir);
   const auto topology = find_topology(*app);
@@ -140,6 +147,19 @@ void Session::Impl::open(const Result<api::Settings>& settings, std::unique_ptr<
     journal_->say(
         "MPI was initialised without MPI_THREAD_MULTIPLE: checkpoints make progress inside calls of backstay only");
 #endif
+}
+
+/// Ranks that differ in `every` or `levels` would wait for each other in different calls.
+void Session::Impl::require_same_options(comm::Comm& app) {
+  const auto all = value_or_throw(app.all_gather(as_bytes(settings_.shared_values)));
+  const auto first = split(as_text(all[0]), '\n');
+  for (std::size_t rank_of_other = 1; rank_of_other < all.size(); ++rank_of_other) {
+    const auto other = split(as_text(all[rank_of_other]), '\n');
+    for (std::size_t i = 0; i < std::min(first.size(), other.size()); ++i)
+      if (first[i] != other[i])
+        throw Error(Code::mismatch, cat("the ranks have different options: rank 0 has ", first[i], " and rank ",
+                                        rank_of_other, " has ", other[i], "; give all ranks the same"));
+  }
 }
 
 engine::Topology Session::Impl::find_topology(comm::Comm& app) {
@@ -209,6 +229,9 @@ void Session::Impl::kill_if_asked() {
 
 Outcome Session::Impl::checkpoint(bool forced) {
   const auto start = std::chrono::steady_clock::now();
+  if (std::exchange(capturing_, true))
+    throw Error(Code::invalid_argument, "checkpoint() was called from within checkpoint(): a save callback may not");
+  const std::unique_ptr<bool, void (*)(bool*)> ended(&capturing_, [](bool* capturing) { *capturing = false; });
   kill_if_asked();
   pump();
   auto outcome = engine_->checkpoint(forced, signals_ && api::SignalListener::asked());
@@ -218,7 +241,7 @@ Outcome Session::Impl::checkpoint(bool forced) {
     if (!outcome) {
       counters_.last_error = outcome.failure().what;
       failures_.push_back(outcome.failure());
-    } else if (*outcome == Outcome::taken) {
+    } else if (*outcome == Outcome::taken || (*outcome == Outcome::stop && !stop_said_)) {
       ++counters_.taken;
     } else if (*outcome == Outcome::skipped) {
       ++counters_.skipped;
@@ -236,8 +259,13 @@ Outcome Session::Impl::checkpoint(bool forced) {
 /// A program that goes on after this can be ended by the next signal.
 void Session::Impl::say_stop() {
   stop_said_ = true;
-  journal_->say("asked to end by a signal: the last checkpoint is written, and checkpoint() says stop");
+  journal_->say(engine_->last_line_is_whole()
+                    ? "asked to end by a signal: the last checkpoint is written, and checkpoint() says stop"
+                    : "asked to end by a signal, but the last checkpoint could not be written: the one before counts");
   if (signals_) api::SignalListener::served();
+  if (engine_->last_line_is_whole() || !settings_.throw_errors) return;
+  const std::lock_guard lock(mutex_);
+  if (!failures_.empty()) detail::raise(failures_.back());
 }
 
 /// Failures of the background are said at the next call, and thrown at the first call at which all ranks know of them.
@@ -264,6 +292,10 @@ Resumed Session::Impl::resume() {
   }
   journal_->say(cat("resumed from line ", found.line, " at level ", found.level, ", saved by ", found.saved_ranks,
                     " ranks, in ", human_seconds(found.seconds)));
+  {
+    const std::lock_guard lock(mutex_);
+    counters_.newest_line = std::max(counters_.newest_line, found.line);
+  }
   journal_->event("resume", {api::Journal::number("line", static_cast<double>(found.line)),
                              api::Journal::text("level", found.level),
                              api::Journal::number("call", static_cast<double>(engine_->next_call())),
@@ -322,6 +354,7 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
 
 bool Session::Impl::close() {
   if (!engine_) return true;
+  if (getpid() != process_) return false;
   const auto waited = engine_->wait();
   try {
     settings_.throw_errors = false;  // a destructor says it, and does not throw

@@ -1,6 +1,8 @@
 // What is behind a Session.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -40,6 +42,9 @@ class Session::Impl {
   void prune(int keep);
   /// Said when loop() begins its body again.
   void rolled_back(const std::string& why) { journal_->say("rolled back: " + why); }
+  /// loop() says when it begins and ends.
+  void set_looping(bool looping) { looping_ = looping; }
+  [[nodiscard]] bool looping() const { return looping_; }
   [[nodiscard]] bool stopping() const { return engine_->stopping(); }
   [[nodiscard]] Status status() const;
   /// Waits for what is in flight. False: something is stuck, and nothing that it uses may be freed.
@@ -54,6 +59,7 @@ class Session::Impl {
 #endif
   void open(const Result<api::Settings>& settings, std::unique_ptr<comm::Comm> app,
             std::unique_ptr<comm::Comm> background);
+  void require_same_options(comm::Comm& app);
   engine::Topology find_topology(comm::Comm& app);
   engine::EngineConfig make_config(const engine::Topology& topology);
   void describe_job(const engine::Topology& topology, comm::Comm& app);
@@ -72,10 +78,13 @@ class Session::Impl {
 
   mutable std::mutex mutex_;  // counters_ and failures_ are written by the background
   Status counters_;
+  bool capturing_ = false;  // a call of checkpoint() is under way
   std::vector<Failure> failures_;
   std::size_t reported_ = 0;  // failures said
   bool stop_said_ = false;
-  std::int64_t thrown_ = 0;  // failures thrown, of the agreed number
+  bool looping_ = false;
+  pid_t process_ = getpid();  // a child made by fork() has the session's memory, and none of its threads
+  std::int64_t thrown_ = 0;   // failures thrown, of the agreed number
 };
 
 namespace detail {

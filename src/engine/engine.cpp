@@ -1,6 +1,8 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <map>
 #include <random>
 #include <set>
 
@@ -121,8 +123,19 @@ Result<void> Engine::lock_directories() {
   for (const auto& level : levels_)
     if (level.leader && level.config.kind != LevelKind::memory)
       wanted.insert(is_on_nodes(level.config.kind) ? config_.local_dir : config_.shared_dir);
+  // Two jobs in one directory meet at this lock whatever their levels are. Where none of them writes here, a directory
+  // that cannot have a lock is no reason to refuse.
+  const bool files = std::any_of(levels_.begin(), levels_.end(),
+                                 [](const Level& level) { return level.config.kind != LevelKind::memory; });
+  const bool writes_here = wanted.contains(config_.shared_dir);
+  if (files && app_->rank() == 0) {
+    std::error_code ignored;
+    std::filesystem::create_directories(config_.shared_dir, ignored);
+    wanted.insert(config_.shared_dir);
+  }
   for (const auto& dir : wanted) {
     auto lock = store::DirLock::take(dir, config_.program);
+    if (!lock && dir == config_.shared_dir && !writes_here && lock.failure().code != Code::locked) continue;
     if (!lock) return lock.failure();
     locks_.push_back(std::move(*lock));
   }
@@ -248,6 +261,11 @@ Result<Outcome> Engine::take_last() {
   return Outcome::stop;
 }
 
+bool Engine::last_line_is_whole() const {
+  return std::any_of(levels_.begin(), levels_.end(),
+                     [&](const Level& level) { return !level.whole.empty() && level.whole.back() == next_line_ - 1; });
+}
+
 // ---- the rest --------------------------------------------------------------------------------------------------
 
 Result<void> Engine::wait() { return background_->wait_idle(); }
@@ -287,10 +305,31 @@ Result<Verified> Engine::verify() {
   return Verified{damage->lines, damage->segments, std::move(damage->sentences)};
 }
 
+namespace {
+/// The `keep` newest whole lines of each level. A missing copy is no reason to distrust one: bytes are.
+std::vector<catalog::Candidate> newest_of_each_level(std::vector<catalog::Candidate> newest_first, std::size_t keep) {
+  std::map<int, std::size_t> taken;
+  std::erase_if(newest_first, [&](auto& line) {
+    line.complete = true;
+    return !line.trouble.empty() || ++taken[line.level] > keep;
+  });
+  return newest_first;
+}
+}  // namespace
+
 Result<void> Engine::prune(std::size_t keep) {
   if (keep == 0) return fail(Code::invalid_argument, "prune(0) would remove every line: keep 1 or more");
   BACKSTAY_TRY(finish_agreement());
   BACKSTAY_TRY(agree(*app_, background_->wait_idle()));
+  auto kept = take_inventory(levels_, *app_);
+  if (!kept) return kept.failure();
+  kept->candidates = newest_of_each_level(std::move(kept->candidates), keep);
+  const auto damage = check_all(*kept, levels_, *app_);
+  if (!damage) return damage.failure();
+  if (!damage->sentences.empty())
+    return fail(Code::corrupt,
+                "prune() removed nothing, because a line that would be left is not good: ", damage->sentences.front(),
+                "; `backstay prune` counts good lines only");
   Result<void> pruned;
   for (auto& level : levels_)
     if (auto retired = retire_surplus(level, keep); !retired) pruned = retired;

@@ -63,6 +63,8 @@ class Engine {
   Result<Verified> verify();
   Result<void> prune(std::size_t keep);
 
+  /// After Outcome::stop: the line of that call was committed at some level; the same on every rank.
+  [[nodiscard]] bool last_line_is_whole() const;
   [[nodiscard]] bool stopping() const { return stopping_; }
   /// The number of the call of checkpoint() that comes next.
   [[nodiscard]] std::uint64_t next_call() const { return decider_.call() + 1; }

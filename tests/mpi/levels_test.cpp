@@ -2,6 +2,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <numeric>
 #include <thread>
@@ -178,6 +179,24 @@ TEST(level, the_lost_node_comes_back_from_its_partner) {
     session.prune(1);
     EXPECT_TRUE(session.verify().damage.empty());
   }
+}
+
+TEST(level, prune_does_not_trust_a_damaged_line) {
+  const SharedDirectory dir;
+  const auto options = with(usual(dir.path()), {{"levels", "shared"}, {"shared.layout", "one-file"}});
+  run(options, 4);
+  const std::string newest = newest_line(dir.path() + "/shared");
+  if (rank_of() == 0) {
+    std::fstream file(newest + "/all.h5", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(8192 + 1).put('!').put('?');
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  Session session(MPI_COMM_WORLD, options);
+  Stepper code;
+  code.protect(session);
+  EXPECT_EQ(refusal_of([&] { session.prune(1); }).code, Code::corrupt);
+  EXPECT_TRUE(session.resume().resumed);
+  code.expect_at(2);
 }
 
 TEST(level, partner_on_one_node_keeps_its_lines_without_a_copy) {
@@ -393,6 +412,31 @@ TEST(decision, a_signal_to_one_rank_stops_all_at_the_same_call_with_a_durable_li
     EXPECT_GE(stopped_at, 7);
     EXPECT_LT(stopped_at, 100);
     resumed_at(options, stopped_at);
+  }
+}
+
+TEST(decision, a_last_checkpoint_that_fails_is_not_called_written) {
+  const SharedDirectory dir;
+  for (const char* on_error : {"continue", "throw"}) {
+    Session session(MPI_COMM_WORLD,
+                    with(usual(dir.path() + "/" + on_error), {{"every", "1000"}, {"on_error", on_error}}));
+    Stepper code;
+    code.protect(session);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank_of() == 0) fs::remove_all(dir.path() + "/" + on_error);
+    raise(SIGTERM);
+    bool stopped = false, threw = false;
+    for (; code.step < 500 && !stopped; code.advance()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      try {
+        stopped = session.checkpoint() == Outcome::stop;
+      } catch (const Error&) {
+        stopped = threw = true;
+      }
+    }
+    EXPECT_TRUE(stopped);
+    EXPECT_EQ(threw, std::string(on_error) == "throw");
+    EXPECT_EQ(session.status().failed, 1U);
   }
 }
 

@@ -208,6 +208,55 @@ TEST(protect, blocks_and_shapes_that_do_not_fit_are_refused) {
   EXPECT_EQ(refusal_of([&] { session.unprotect("v"); }).code, Code::not_found);
 }
 
+TEST(session, ranks_with_different_options_are_told_which) {
+  if (size_of() == 1) GTEST_SKIP();
+  const SharedDirectory dir;
+  const std::string every = rank_of() == 1 ? "3" : "2";
+  const auto refusal =
+      refusal_of([&] { Session session(MPI_COMM_WORLD, with(usual(dir.path()), {{"every", every}})); });
+  EXPECT_EQ(refusal.code, Code::mismatch);
+  EXPECT_TRUE(has(refusal.what, "rank 0 has every=2 and rank 1 has every=3")) << refusal.what;
+}
+
+TEST(session, a_name_that_leads_out_of_the_directory_is_refused) {
+  const SharedDirectory dir;
+  for (const char* name : {"../evil", "/evil", "a/../../evil"}) {
+    const auto refusal =
+        refusal_of([&] { Session session(MPI_COMM_WORLD, with(usual(dir.path()), {{"name", name}})); });
+    EXPECT_EQ(refusal.code, Code::invalid_argument) << name;
+  }
+}
+
+TEST(session, two_of_different_levels_in_one_directory_are_refused) {
+  const SharedDirectory dir;
+  Session first(MPI_COMM_WORLD, with(usual(dir.path()), {{"levels", "local"}, {"nodes", "1"}}));
+  const auto refusal =
+      refusal_of([&] { Session second(MPI_COMM_WORLD, with(usual(dir.path()), {{"levels", "shared"}})); });
+  EXPECT_EQ(refusal.code, Code::locked) << refusal.what;
+}
+
+TEST(session, rollback_outside_loop_is_an_error) {
+  const SharedDirectory dir;
+  Session session(MPI_COMM_WORLD, usual(dir.path()));
+  EXPECT_EQ(refusal_of([&] { session.rollback("why not"); }).code, Code::invalid_argument);
+}
+
+TEST(checkpoint, within_a_save_callback_is_refused_at_once) {
+  const SharedDirectory dir;
+  Session session(MPI_COMM_WORLD, usual(dir.path()));
+  Code code = Code::ok;
+  session.protect("x", Callbacks{[&]() -> std::string {
+                                   code = refusal_of([&] { session.checkpoint(now); }).code;
+                                   return "x";
+                                 },
+                                 [](auto) {},
+                                 {}});
+  session.checkpoint(now);
+  session.wait();
+  EXPECT_EQ(code, Code::invalid_argument);
+  EXPECT_EQ(session.status().committed, 1U);
+}
+
 /// What the background says of one checkpoint, on every rank.
 std::string failure_of(Session& session) {
   session.checkpoint(now);
