@@ -214,8 +214,8 @@ def measure_all(options: argparse.Namespace) -> list[dict]:
     for store in (SHM, options.disk):
         for ranks in (4,) if options.quick else (4, 8):
             for mib, arrays in sizes:
-                # Program, limits, staging and slots of both copies together must fit into memory.
-                if store == SHM and ranks * mib > 1024:
+                # Program, limits, staging and slots of both copies together must fit into memory, or on the disk.
+                if ranks * mib > 1024 or (store != SHM and mib > options.most_on_disk):
                     continue
                 print(f"measuring {mib} MiB in {arrays} on {ranks} ranks, {store}", file=sys.stderr, flush=True)
                 rows += measure(options.build, store, ranks, mib, arrays, options.repeats)
@@ -233,6 +233,7 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="64 MiB on 4 ranks only, without tgv")
     parser.add_argument("--build", type=Path, default=ROOT / "build/release")
     parser.add_argument("--disk", type=Path, default=ROOT / "build", help="a directory on a disk")
+    parser.add_argument("--most-on-disk", type=int, default=256, metavar="MIB", help="largest size a rank on the disk")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--results", type=Path, default=ROOT / "bench/results")
     parser.add_argument("--tgv", type=int, default=128, metavar="N", help="size of the tgv run; 0 leaves it out")

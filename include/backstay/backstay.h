@@ -213,7 +213,7 @@ typedef enum backstay_outcome {
   BACKSTAY_STOP = 4     /**< a signal asked the job to end, and the last checkpoint is durable: leave the loop */
 } backstay_outcome;
 
-/** Takes a checkpoint if one is due. Returns after the capture; never a barrier. `outcome` may be NULL. */
+/** Takes a checkpoint if one is due. Returns after the capture; no barrier. `outcome` may be NULL. */
 BACKSTAY_EXPORT int backstay_checkpoint(backstay_session* session, int* outcome, backstay_error* error);
 /** Takes one now; waits for staging memory if an earlier one is still in flight. `outcome` may be NULL. */
 BACKSTAY_EXPORT int backstay_checkpoint_now(backstay_session* session, int* outcome, backstay_error* error);

@@ -218,7 +218,8 @@ class BACKSTAY_EXPORT Session {
   template <class T>
   void protect(std::string_view name, T& x, Placement placement = replicated(), std::string units = {});
 
-  /// Takes a checkpoint if one is due. Returns after the capture; never a barrier.
+  /// Takes a checkpoint if one is due. Returns after the capture; no barrier (docs/limitations.md
+  /// says when a rank waits for one that is more than a step behind).
   Outcome checkpoint();
   /// Takes one now; waits for staging memory if an earlier one is still in flight.
   Outcome checkpoint(Now);
@@ -236,7 +237,8 @@ class BACKSTAY_EXPORT Session {
 
   /// Reads every byte of every line at every level and checks its CRC.
   Verified verify();
-  /// Removes all but the newest `keep` (>= 1) whole lines of every level.
+  /// Removes all but the newest `keep` (>= 1) whole lines of every level. Every byte of what is left is checked before;
+  /// Code::corrupt: something there is damaged, and nothing was removed.
   void prune(int keep);
 
   /// A signal has asked the job to end (agreed: the same on every rank at the same call of checkpoint()).
