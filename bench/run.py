@@ -88,6 +88,8 @@ def measure(build: Path, store: Path, ranks: int, mib: int, arrays: int, repeats
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     rows = [json.loads(line) | {"store": where(store)} for line in lines.splitlines()]
+    for row in rows:
+        row.pop("dir", None)  # of this machine, and gone
     phdf5 = next((row for row in rows if row["what"] == "phdf5-collective"), None)
     for row in rows:
         if row["what"] in LEVELS:

@@ -210,7 +210,7 @@ typedef enum backstay_outcome {
   BACKSTAY_TAKEN = 1,   /**< captured; it becomes durable in the background */
   BACKSTAY_SKIPPED = 2, /**< due, but an earlier one is still in flight and the policy is `skip` */
   BACKSTAY_FAILED = 3,  /**< due, but could not be captured; backstay_status has the sentence */
-  BACKSTAY_STOP = 4     /**< a signal asked the job to end, and the last checkpoint is durable: leave the loop */
+  BACKSTAY_STOP = 4     /**< a signal asked the job to end, and a last checkpoint was taken: leave the loop */
 } backstay_outcome;
 
 /** Takes a checkpoint if one is due. Returns after the capture; no barrier. `outcome` may be NULL. */

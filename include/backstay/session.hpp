@@ -89,24 +89,29 @@ struct LineInfo {
 template <class T, class = void>
 struct state {};
 
+/// What is kept as text without a word from the program: engines of <random>, and what is not trivially copyable, if it
+/// has both stream operators.
 template <class T>
-    struct state < T,
-    std::enable_if_t < !std::is_trivially_copyable_v<T> || requires {
-  typename T::result_type;
-} >>{static std::string save(const T& x) requires requires(std::ostream& out) { out << x; } {std::ostringstream out;
-out.imbue(std::locale::classic());
-out << x;
-return out.str();
-}  // namespace backstay
-static void load(T& x, std::string_view text)
-  requires requires(std::istream& in) { in >> x; }
-{
-  std::istringstream in{std::string(text)};
-  in.imbue(std::locale::classic());
-  in >> x;
-}
-}
-;
+concept KeptAsText = !std::is_trivially_copyable_v<T> || requires { typename T::result_type; };
+
+template <KeptAsText T>
+struct state<T, void> {
+  static std::string save(const T& x)
+    requires requires(std::ostream& out) { out << x; }
+  {
+    std::ostringstream out;
+    out.imbue(std::locale::classic());
+    out << x;
+    return out.str();
+  }
+  static void load(T& x, std::string_view text)
+    requires requires(std::istream& in) { in >> x; }
+  {
+    std::istringstream in{std::string(text)};
+    in.imbue(std::locale::classic());
+    in >> x;
+  }
+};
 
 template <class T>
 concept HasState = requires(const T& a, T& b, std::string_view s) {
@@ -224,8 +229,7 @@ class BACKSTAY_EXPORT Session {
   /// Takes one now; waits for staging memory if an earlier one is still in flight.
   Outcome checkpoint(Now);
   /// Puts back the newest whole line, if there is one. Code::mismatch and Code::version before any memory is touched,
-  /// unless only the memory's own shape shows that it cannot hold what was saved; Code::corrupt: no line can be put
-  /// back.
+  /// unless memory that changes its size turns out too small; Code::corrupt: no line can be put back.
   Resumed resume();
   /// Runs `body`; when it (or a call inside) throws through rollback(), runs it again from its start, where
   /// resume() puts back the newest line.

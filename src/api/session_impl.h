@@ -78,9 +78,9 @@ class Session::Impl {
 
   mutable std::mutex mutex_;  // counters_ and failures_ are written by the background
   Status counters_;
-  bool capturing_ = false;  // a call of checkpoint() is under way
   std::vector<Failure> failures_;
   std::size_t reported_ = 0;  // failures said
+  bool capturing_ = false;    // a call of checkpoint() is under way
   bool stop_said_ = false;
   bool looping_ = false;
   pid_t process_ = getpid();  // a child made by fork() has the session's memory, and none of its threads
