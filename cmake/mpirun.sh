@@ -21,6 +21,12 @@ case $("$mpiexec" --version 2>&1) in
   *) flags="" ;;
 esac
 
+# Open MPI's launcher names its files by its process id; what a killed one left behind keeps another with the same
+# number from starting ("listener thread failed to start", status 213). Here it has a directory of its own.
+scratch=$(mktemp -d) || exit 2
+export PRTE_MCA_prte_local_tmpdir_base="$scratch"
+trap 'rm -rf "$scratch"' EXIT
+
 # The processes of the job carry this in their environment, wherever they were put in the process tree.
 MPIRUN_SH_JOB=$$.$(date +%s%N)
 export MPIRUN_SH_JOB

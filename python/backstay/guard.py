@@ -4,13 +4,14 @@ Every process of a launch inherits the variable _BACKSTAY_RUN_ID; by it they are
 their parent has died and however they have grouped themselves. Linux only.
 
 Run as a program, this file is the guard of `backstay run`: it waits until the pipe on its standard input closes, which
-happens however `run` ends, SIGKILL included, and then ends what is left. It uses nothing but the standard library,
-so that it starts in an instant.
+happens however `run` ends, SIGKILL included, and then ends what is left and removes the launchers' scratch directory.
+It uses nothing but the standard library, so that it starts in an instant.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import time
@@ -90,6 +91,7 @@ def main() -> None:
     while sys.stdin.buffer.read(1):
         pass
     end_all(sys.argv[1])
+    shutil.rmtree(sys.argv[2], ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
@@ -54,8 +55,8 @@ def run_job(job: Job) -> Report:
     and none stays behind either if this process is killed."""
     check(job)
     run_id = uuid.uuid4().hex
-    with Guard(run_id), Signals() as signals:
-        return Supervisor(job, run_id, signals).run()
+    with Guard(run_id) as scratch, Signals() as signals:
+        return Supervisor(job, run_id, signals, scratch).run()
 
 
 class Events:
@@ -124,15 +125,17 @@ def remove_node(directory: Path) -> bool:
 
 
 class Guard:
-    """A process that ends what is left of the job, however this process ends."""
+    """A process that ends what is left of the job, however this process ends. Gives a directory for the launchers'
+    scratch files, which the guard removes in the end: a launcher that is killed leaves its own behind."""
 
     def __init__(self, run_id: str):
         self._run_id = run_id
 
-    def __enter__(self):
-        command = [sys.executable, "-I", "-S", guard.__file__, self._run_id]
+    def __enter__(self) -> Path:
+        scratch = tempfile.mkdtemp(prefix="backstay-")
+        command = [sys.executable, "-I", "-S", guard.__file__, self._run_id, scratch]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
-        return self
+        return Path(scratch)
 
     def __exit__(self, *_: object) -> None:
         self._process.stdin.close()  # its signal to look once more and go
@@ -202,8 +205,9 @@ class Relay:
 class Supervisor:
     """One job, launch after launch."""
 
-    def __init__(self, job: Job, run_id: str, signals: Signals):
+    def __init__(self, job: Job, run_id: str, signals: Signals, scratch: Path):
         self._job = job
+        self._scratch = scratch
         self._run_id = run_id
         self._signals = signals
         self._events = Events(job.directory)
@@ -287,6 +291,7 @@ class Supervisor:
     def _run_once(self, attempt: int) -> Ending:
         job = self._job
         environment = job.environment(attempt, self._run_id)
+        job.launcher.use_scratch(environment, self._scratch / str(attempt))
         command = [*job.launcher.command(job.ranks, environment), str(job.app), *job.arguments]
         output = os.open(job.output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666) if job.output else os.dup(1)
         try:

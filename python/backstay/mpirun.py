@@ -42,6 +42,12 @@ class Launcher:
                     words += ["-x", name]
         return [*words, "-n", str(ranks)]
 
+    def use_scratch(self, environment: dict[str, str], directory: Path) -> None:
+        """Has Open MPI's launcher keep its files in `directory`, which it makes. In the usual place they are named by
+        its process id, and one with the number of another that was killed would not start (status 213)."""
+        if self.kind == "openmpi":
+            environment.setdefault("PRTE_MCA_prte_local_tmpdir_base", str(directory))
+
 
 @dataclass(frozen=True)
 class Ending:

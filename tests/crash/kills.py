@@ -71,6 +71,9 @@ class Launch:
         options = {"DIR": str(directory), "NODES": str(NODES), "TIMEOUT": str(LIMIT), **options}
         environment |= {f"BACKSTAY_{name}": value for name, value in options.items()}
         environment |= {guard.MARK: self.run_id, "OMPI_MCA_mpi_yield_when_idle": "1"}
+        # Of its own, because what a killed launcher leaves keeps a later one with its process id from starting.
+        self.scratch = tempfile.TemporaryDirectory(prefix="kills-")
+        environment |= {"PRTE_MCA_prte_local_tmpdir_base": self.scratch.name}
         mpirun = shutil.which("mpirun") or shutil.which("mpiexec")
         if not mpirun:
             raise SystemExit("kills.py: no mpirun is on PATH")
@@ -101,6 +104,7 @@ class Launch:
             status = 124
         guard.end_all(self.run_id)
         self.process.wait()
+        self.scratch.cleanup()
         texts = []
         for stream in (self.out, self.err):
             stream.seek(0)

@@ -172,6 +172,19 @@ def test_killed_rank_is_followed_by_a_launch_without_the_kill(tmp_path, app, lau
     assert done.stdout.count("BACKSTAY_KILL=1@12") == 3
 
 
+@pytest.mark.skipif(not OPENMPI, reason="no openmpi here")
+def test_what_a_killed_launcher_leaves_is_kept_from_later_ones_and_removed(tmp_path, app, monkeypatch):
+    scratch = tmp_path / "tmp"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    process = start(tmp_path, "-n", 2, "--relaunch", 0, "--mpirun", OPENMPI, "--", app, 100000)
+    (launcher,) = [pid for pid in launcher_of(pids(tmp_path, 2)[0]) if pid != process.pid and pid > 1][:1]
+    assert list(scratch.glob(f"backstay-*/1/*.{launcher}/pmix.*")), "the launcher's files are not in the scratch"
+    os.kill(launcher, signal.SIGKILL)
+    process.communicate(timeout=LIMIT)
+    assert list(scratch.iterdir()) == []
+
+
 def test_second_kill_is_for_the_second_launch(tmp_path, app):
     done = run(tmp_path, "-n", 2, "--kill", "0@7", "--kill", "0@8,1@8", "--", app, 60)
     assert done.returncode == 0, done.stderr
