@@ -4,6 +4,8 @@
 #   build/deps   C and C++ libraries, from the distribution's packages, downloaded and unpacked but not installed
 # With --peers also what ./dev bench measures beside backstay:
 #   build/peers  parallel HDF5 (unpacked from the distribution's packages) and ADIOS2 (from PyPI)
+# With --mpich
+#   build/mpich-venv   MPICH from PyPI, the second MPI that backstay is tested on
 # Does nothing when they are there and made from the same lists. Only a missing compiler is installed into the
 # system, and only by root.
 set -euo pipefail
@@ -217,6 +219,18 @@ setup_peers() {
   echo "$key" >"$peers/.stamp"
 }
 
+# Beside the venv, because both MPIs bring an mpirun.
+setup_mpich() {
+  local place="$build/mpich-venv" mpich="mpich==5.0.2"
+  [[ $(cat "$place/.stamp" 2>/dev/null) != "$root $mpich" ]] || return 0
+  say "fetches MPICH into build/mpich-venv"
+  rm -rf "$place"
+  "$python" -m venv --without-pip "$place"
+  "$venv/bin/python" -m pip --python "$place/bin/python" install -q --disable-pip-version-check --no-deps "$mpich" ||
+    die "pip could not install $mpich into $place; its message is above"
+  echo "$root $mpich" >"$place/.stamp"
+}
+
 mkdir -p "$build"
 exec 9>"$build/.setup.lock"
 flock 9 # two at once would unpack into the same place
@@ -225,4 +239,7 @@ python=$(find_python)
 setup_venv
 setup_deps
 offer_python_headers
-if [[ ${1:-} == --peers ]]; then setup_peers; fi
+case ${1:-} in
+  --peers) setup_peers ;;
+  --mpich) setup_mpich ;;
+esac

@@ -2,9 +2,11 @@
 #include "backstay/backstay.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <memory>
 #include <random>
 
 namespace backstay {
@@ -54,6 +56,25 @@ TEST_F(SessionTest, state_comes_back_in_a_new_session) {
   EXPECT_EQ(text, "hello");
   EXPECT_EQ(step, 5);
   EXPECT_EQ(random(), next);
+}
+
+TEST_F(SessionTest, a_forked_child_leaves_the_session_to_its_parent) {
+  int step = 1;
+  auto run = std::make_unique<Session>(alone, options());
+  run->protect("step", step);
+  run->checkpoint(now);
+  const pid_t child = fork();
+  if (child == 0) {
+    run.reset();
+    _exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_EQ(run->checkpoint(now), Outcome::taken);
+  run->wait();
+  EXPECT_EQ(run->status().committed, 2U);
+  EXPECT_THROW(Session(alone, options()), Error) << "the child's end has let go of the lock";
 }
 
 TEST_F(SessionTest, a_checkpoint_of_nothing_is_given_up_with_a_sentence) {

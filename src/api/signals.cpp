@@ -1,29 +1,77 @@
 #include "api/signals.h"
 
+#include <dlfcn.h>
+
 #include <csignal>
 #include <mutex>
+#include <optional>
+
+#include "backstay/config.hpp"
+#if BACKSTAY_HAVE_MPI
+#include <mpi.h>
+#endif
 
 namespace backstay::api {
 
 namespace {
+using Handler = void (*)(int);
 volatile std::sig_atomic_t signal_seen = 0;
 std::mutex listeners_mutex;
 int listeners = 0;
 int listeners_served = 0;
-constexpr int listened[] = {SIGTERM, SIGUSR1};
 
-extern "C" void note_signal(int) { signal_seen = 1; }
+/// A signal that is listened to, and what was done at it before: the default, or what the MPI library does.
+struct Listened {
+  int signal;
+  Handler before;
+};
+Listened listened[] = {{SIGTERM, SIG_DFL}, {SIGUSR1, SIG_DFL}};
 
-/// Replaces `from` by `to` and nothing else: a program's own handler stays.
-void swap_handler(int signal, void (*from)(int), void (*to)(int)) {
-  struct sigaction current{};
-  if (sigaction(signal, nullptr, &current) != 0 || (current.sa_flags & SA_SIGINFO) != 0 || current.sa_handler != from)
-    return;
+extern "C" void note_signal(int signal) {
+  signal_seen = 1;
+  for (const auto& l : listened)
+    if (l.signal == signal && l.before != SIG_DFL) l.before(signal);
+}
+
+/// MPICH has a handler of its own for SIGUSR1, which is not the program's wish.
+bool is_of_the_mpi_library([[maybe_unused]] Handler handler) {
+#if BACKSTAY_HAVE_MPI
+  Dl_info of_handler{}, of_mpi{};
+  return handler != SIG_DFL && handler != SIG_IGN && dladdr(reinterpret_cast<void*>(handler), &of_handler) != 0 &&
+         dladdr(reinterpret_cast<void*>(&PMPI_Init), &of_mpi) != 0 && of_handler.dli_fbase == of_mpi.dli_fbase;
+#else
+  return false;
+#endif
+}
+
+void set_handler(int signal, Handler to) {
   struct sigaction next{};
   next.sa_handler = to;
   sigemptyset(&next.sa_mask);
   next.sa_flags = SA_RESTART;  // a read or write of the program's is not to fail for it
   sigaction(signal, &next, nullptr);
+}
+
+/// The handler of now; none where it is one that takes more arguments, which is then the program's.
+std::optional<Handler> handler_of(int signal) {
+  struct sigaction current{};
+  if (sigaction(signal, nullptr, &current) != 0 || (current.sa_flags & SA_SIGINFO) != 0) return {};
+  return current.sa_handler;
+}
+
+/// A program's own handler stays.
+void listen() {
+  for (auto& l : listened) {
+    const auto now = handler_of(l.signal);
+    if (!now || (*now != SIG_DFL && !is_of_the_mpi_library(*now))) continue;
+    l.before = *now;
+    set_handler(l.signal, note_signal);
+  }
+}
+
+void listen_no_more() {
+  for (const auto& l : listened)
+    if (handler_of(l.signal) == note_signal) set_handler(l.signal, l.before);
 }
 }  // namespace
 
@@ -32,19 +80,19 @@ SignalListener::SignalListener() {
   if (listeners++ > 0) return;
   signal_seen = 0;
   listeners_served = 0;
-  for (int signal : listened) swap_handler(signal, SIG_DFL, note_signal);
+  listen();
 }
 
 SignalListener::~SignalListener() {
   const std::lock_guard lock(listeners_mutex);
   if (--listeners > 0) return;
-  for (int signal : listened) swap_handler(signal, note_signal, SIG_DFL);
+  listen_no_more();
 }
 
 void SignalListener::served() {
   const std::lock_guard lock(listeners_mutex);
   if (++listeners_served < listeners) return;
-  for (int signal : listened) swap_handler(signal, note_signal, SIG_DFL);
+  listen_no_more();
 }
 
 bool SignalListener::asked() { return signal_seen != 0; }

@@ -5,7 +5,7 @@
 namespace backstay::api {
 
 /// While one lives, the two signals set a flag instead of ending the process. A handler that the program installed
-/// itself is left alone.
+/// itself is left alone; one of the MPI library's (MPICH has one for SIGUSR1) is called, too.
 class SignalListener {
  public:
   SignalListener();

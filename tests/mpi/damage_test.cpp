@@ -89,6 +89,19 @@ void with_flips(const std::string& path, int count, const std::function<void(std
   }
 }
 
+/// Cut off before every page and in the middle of the last one: `check` called, and the file put back.
+void with_cuts(const std::string& path, const std::function<void(std::uint64_t)>& check) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  const auto size = fs::file_size(path);
+  const auto whole = rank_of() == 0 ? read_text(path) : std::string();
+  for (std::uint64_t at = 0; at < size + 2048; at += 4096) {
+    const auto cut = std::min(at, size - 2048);
+    once([&] { fs::resize_file(path, cut); });
+    check(cut);
+    once([&] { std::ofstream(path, std::ios::binary) << whole; });
+  }
+}
+
 class damaged : public ::testing::Test {
  protected:
   const SharedDirectory dir_;
@@ -132,6 +145,31 @@ TEST_F(damaged, file_of_many_ranks_gives_the_older_line_to_all_of_them) {
     ASSERT_GT(damage_in(options), 0U) << at;
   });
   EXPECT_EQ(line_that_comes_back(options), 2U);
+}
+
+TEST_F(damaged, file_that_is_cut_off_anywhere_is_found_in_every_layout) {
+  for (const auto& [layout, file] :
+       {std::pair{"one-file", "all.h5"}, {"file-per-node", "node-00000.h5"}, {"file-per-rank", "rank-00000.h5"}}) {
+    const auto options = with(usual(dir_.path() + "/" + layout), {{"shared.layout", layout}});
+    write_lines(options, 2);
+    with_cuts(options.at("dir") + "/shared/line-00000002/" + file, [&](std::uint64_t at) {
+      ASSERT_EQ(line_that_comes_back(options), 1U) << layout << " at " << at;
+      ASSERT_GT(damage_in(options), 0U) << layout << " at " << at;
+    });
+    EXPECT_EQ(line_that_comes_back(options), 2U);
+  }
+}
+
+TEST_F(damaged, partner_and_copy_stand_in_for_each_other_when_cut_off_anywhere) {
+  if (size_of() == 1) GTEST_SKIP() << "one rank has no partner";
+  const auto options = with(usual(dir_.path()), {{"levels", "partner"}, {"nodes", "2"}});
+  write_lines(options, 2);
+  for (const char* file :
+       {"/node-0/partner/line-00000002/rank-00000.h5", "/node-1/partner/line-00000002/copy-rank-00000.h5"})
+    with_cuts(dir_.path() + file, [&](std::uint64_t at) {
+      ASSERT_EQ(line_that_comes_back(options), 2U) << file << " at " << at;
+      ASSERT_GT(damage_in(options), 0U) << file << " at " << at;
+    });
 }
 
 TEST_F(damaged, node_directory_costs_checkpoints_and_not_the_run) {

@@ -370,5 +370,19 @@ TEST(resume, with_a_load_callback_that_throws_on_one_rank_is_refused_on_all) {
   EXPECT_TRUE(has(refusal.what, "cannot read it")) << refusal.what;
 }
 
+TEST(communicator, between_two_groups_is_refused_alike) {
+  if (size_of() == 1) GTEST_SKIP() << "two groups need two ranks";
+  const SharedDirectory dir;
+  MPI_Comm half = MPI_COMM_NULL, between = MPI_COMM_NULL;
+  const int side = rank_of() % 2;
+  MPI_Comm_split(MPI_COMM_WORLD, side, rank_of(), &half);
+  MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - side, 7, &between);
+  const auto refusal = refusal_of([&] { Session(between, usual(dir.path())); });
+  EXPECT_EQ(refusal.code, Code::invalid_argument);
+  EXPECT_TRUE(has(refusal.what, "MPI_Intercomm_merge")) << refusal.what;
+  MPI_Comm_free(&between);
+  MPI_Comm_free(&half);
+}
+
 }  // namespace
 }  // namespace backstay::mpi_test

