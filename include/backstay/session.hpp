@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -101,6 +103,7 @@ struct state<T, void> {
   {
     std::ostringstream out;
     out.imbue(std::locale::classic());
+    out.precision(std::numeric_limits<long double>::max_digits10);  // no bit of a number is lost
     out << x;
     return out.str();
   }
@@ -110,6 +113,9 @@ struct state<T, void> {
     std::istringstream in{std::string(text)};
     in.imbue(std::locale::classic());
     in >> x;
+    // All of it, no more and no less: another engine's state is not this one's.
+    if (in.fail() || (!in.eof() && in >> std::ws && in.peek() != std::istringstream::traits_type::eof()))
+      throw Error(Code::mismatch, "its text is not that of this type: protect it with the type it was saved with");
   }
 };
 
@@ -274,6 +280,12 @@ inline Extents box_shape(const Placement& placement, std::int64_t count) {
   }
   return product == count ? shape : Extents{count};  // a wrong size is refused with a sentence by protect
 }
+template <class T>
+struct points_elsewhere : std::is_pointer<T> {};
+template <class T, std::size_t N>
+struct points_elsewhere<std::span<T, N>> : std::true_type {};
+template <class C, class Traits>
+struct points_elsewhere<std::basic_string_view<C, Traits>> : std::true_type {};
 inline std::int64_t product(const Extents& shape) {
   std::int64_t n = 1;
   for (auto s : shape) n *= s;
@@ -338,8 +350,8 @@ void Session::protect(std::string_view name, Used<T, N> x, Placement placement, 
 
 template <class T, class N>
 void Session::protect(std::string_view name, FilledSlots<T, N> x, Placement placement, std::string units) {
-  protect(std::string(name) + ".counts", array(x.counts, {x.cells}),
-          placement.kind == Placement::Kind::rank_private ? Placement{} : placement);
+  const std::string counts = std::string(name) + ".counts";
+  protect(counts, array(x.counts, {x.cells}), placement.kind == Placement::Kind::rank_private ? Placement{} : placement);
   RegionSpec spec;
   spec.name = name;
   spec.type = type_of<T>();
@@ -362,11 +374,18 @@ void Session::protect(std::string_view name, FilledSlots<T, N> x, Placement plac
     View v = view();
     return v.valid && v.shape == shape ? v : detail::cannot_hold();
   };
-  protect(std::move(spec));
+  try {
+    protect(std::move(spec));
+  } catch (...) {
+    unprotect(counts);
+    throw;
+  }
 }
 
 template <class T>
 void Session::protect(std::string_view name, T& x, Placement placement, std::string units) {
+  static_assert(!detail::points_elsewhere<std::remove_all_extents_t<T>>::value,
+                "this would save an address, not the data: use backstay::array(pointer, {length})");
   RegionSpec spec;
   spec.name = name;
   spec.units = std::move(units);

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import guard
-from .mpirun import Launcher, LaunchError
+from .mpirun import TERMINAL, Launcher, LaunchError
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,10 @@ class Job:
             return os.path.abspath(given)
         return f"{self.directory}/node-%n" if self.nodes else None
 
-    def environment(self, attempt: int, run_id: str) -> dict[str, str]:
-        """The variables of one launch, those of this process included."""
+    def environment(self, attempt: int, run_id: str, terminal: bool = False) -> dict[str, str]:
+        """The variables of one launch, those of this process included. `terminal`: the ranks' stderr comes to one."""
         # A job started inside another is not one of its ranks.
-        drop = {"BACKSTAY_KILL", *guard.RANK_VARIABLES}
+        drop = {"BACKSTAY_KILL", TERMINAL, *guard.RANK_VARIABLES}
         env = {name: value for name, value in os.environ.items() if name not in drop}
         env |= {variable(name): value for name, value in self.options.items()}
         env |= {"BACKSTAY_DIR": str(self.directory), guard.MARK: run_id}
@@ -64,6 +64,8 @@ class Job:
             env["BACKSTAY_LOCAL_DIR"] = str(self.local_directory())
         if self.nodes:
             env["BACKSTAY_NODES"] = str(self.nodes)
+        if terminal:
+            env[TERMINAL] = "1"
         if self.kills_of(attempt):
             env["BACKSTAY_KILL"] = ",".join(kill.text() for kill in self.kills_of(attempt))
         return env

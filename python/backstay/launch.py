@@ -23,6 +23,7 @@ from pathlib import Path
 from . import guard
 from .job import Job, check
 from .lines import LEVELS, Problem, newest_whole, open_directory, read_lines
+from .locks import is_held, locked_for_run
 from .mpirun import Ending, LaunchError, ending
 
 STALLED_LAUNCHES = 2  # so many in a row without a new line, and the next would end as they did
@@ -52,10 +53,10 @@ class Report:
 
 def run_job(job: Job) -> Report:
     """Runs the job to its end. Must be called from the main thread. When it returns no process of the job is left,
-    and none stays behind either if this process is killed."""
+    and none stays behind either if this process is killed. A Problem if another run has the directory."""
     check(job)
     run_id = uuid.uuid4().hex
-    with Guard(run_id) as scratch, Signals() as signals:
+    with locked_for_run(job.directory), Guard(run_id) as scratch, Signals() as signals:
         return Supervisor(job, run_id, signals, scratch).run()
 
 
@@ -212,7 +213,7 @@ class Supervisor:
         self._signals = signals
         self._events = Events(job.directory)
         self._stop_asked: float | None = None  # when the user's first signal came
-        self._kill_deadline: float | None = None
+        self._kill_deadline: float | None = None  # of what was killed from here; None: nothing was
         self._launches: list[Launch] = []
 
     def run(self) -> Report:
@@ -290,7 +291,7 @@ class Supervisor:
 
     def _run_once(self, attempt: int) -> Ending:
         job = self._job
-        environment = job.environment(attempt, self._run_id)
+        environment = job.environment(attempt, self._run_id, sys.stderr.isatty() and not self._piped())
         job.launcher.use_scratch(environment, self._scratch / str(attempt))
         command = [*job.launcher.command(job.ranks, environment), str(job.app), *job.arguments]
         output = os.open(job.output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666) if job.output else os.dup(1)
@@ -306,10 +307,12 @@ class Supervisor:
         finally:
             os.close(output)
 
+    def _piped(self) -> bool:
+        """The output must be watched; MPICH tells only there whether a signal or a status ended a rank."""
+        return bool(self._job.hang) or self._job.launcher.kind == "mpich"
+
     def _start(self, command: list[str], environment: dict[str, str], output: int) -> subprocess.Popen:
-        # Piped when it must be watched; MPICH tells only there whether a signal or a status ended a rank.
-        watched = self._job.hang or self._job.launcher.kind == "mpich"
-        out, err = (subprocess.PIPE, subprocess.PIPE) if watched else (output, None)
+        out, err = (subprocess.PIPE, subprocess.PIPE) if self._piped() else (output, None)
         try:
             # A session of its own, so that Ctrl-C comes to this process alone, which tells the ranks.
             return subprocess.Popen(command, env=environment, stdout=out, stderr=err, start_new_session=True)
@@ -366,18 +369,36 @@ class Supervisor:
 
     def _remove_lost_nodes(self, launch: Launch) -> None:
         """A killed node takes its directory with it, as a real one would."""
-        pattern = self._job.local_directory()
-        nodes = [kill.number for kill in self._job.kills_of(launch.attempt) if kill.what == "node"]
-        if launch.status == 0 and self._job.kills_of(launch.attempt):
-            say("the kill did not happen: the job ended before that call of checkpoint().")
+        kills = self._job.kills_of(launch.attempt)
+        why_not = why_not_killed(launch, bool(self._stop_asked), self._kill_deadline is not None)
+        if kills and why_not:
+            say(f"the kill did not happen: {why_not}.")
             return
-        for node in nodes if pattern else ():
-            directory = Path(pattern.replace("%n", str(node)))
-            if remove_node(directory):
-                self._events.add("node_removed", attempt=launch.attempt, node=node, directory=str(directory))
-                say(f"node {node} is lost: {directory} was removed with all that it held.")
-            else:
-                say(f"node {node}: {directory} is not a node directory of backstay and was left alone.")
+        pattern = self._job.local_directory()
+        for kill in kills if pattern else ():
+            if kill.what == "node":
+                self._remove_lost_node(launch.attempt, kill.number, Path(pattern.replace("%n", str(kill.number))))
+
+    def _remove_lost_node(self, attempt: int, node: int, directory: Path) -> None:
+        if is_held(directory / "lock"):
+            say(f"node {node}: {directory} is in use by another job and was left alone.")
+        elif remove_node(directory):
+            self._events.add("node_removed", attempt=attempt, node=node, directory=str(directory))
+            say(f"node {node} is lost: {directory} was removed with all that it held.")
+        else:
+            say(f"node {node}: {directory} is not a node directory of backstay and was left alone.")
+
+
+def why_not_killed(launch: Launch, asked_to_stop: bool, killed_from_here: bool) -> str:
+    """Why the kill that was planned for a launch cannot be what ended it; empty: it can. The library uses SIGKILL."""
+    if asked_to_stop:
+        return "the job was asked to end before that call of checkpoint()"
+    if killed_from_here:
+        return "the launch hung before that call of checkpoint()"
+    if launch.signal != signal.SIGKILL:
+        how = f" with {_how(launch.status, launch.signal)}" if launch.status else ""
+        return f"the job ended{how} before that call of checkpoint()"
+    return ""
 
 
 def _how(status: int, number: int | None) -> str:

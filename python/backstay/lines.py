@@ -31,6 +31,8 @@ MAX_DIMENSIONS = 7
 CHUNK = 1 << 22  # bytes read at once: large enough for a disk, small enough to stay in the cache
 LARGEST_MANIFEST = 1 << 30
 LARGEST_NUMBER = 1 << 62
+RUN_LOCK = "run.lock"  # held by `backstay run`
+TRACES = ("session.json", "events.jsonl", "lock", RUN_LOCK, *LEVELS)  # what a job leaves in its directory
 
 
 class Problem(Exception):
@@ -39,6 +41,14 @@ class Problem(Exception):
     def __init__(self, sentence: str, kind: str = "corrupt"):
         super().__init__(sentence)
         self.kind = kind  # missing, corrupt, version, mismatch, io, locked, vanished
+
+
+class Unreadable(Problem):
+    """`line` cannot be read; the same checkpoint at another level might."""
+
+    def __init__(self, line: Line, sentence: str):
+        super().__init__(sentence)
+        self.line = line
 
 
 # ---- bytes ------------------------------------------------------------------------------------------------------
@@ -471,11 +481,12 @@ class Directory:
         return [root for root in self.roots if root.node >= 0]
 
     def locks(self) -> list:
-        return [root.path / "lock" for root in self.roots]
+        run = self.path / RUN_LOCK
+        return [run] * run.exists() + [root.path / "lock" for root in self.roots]
 
     def is_ours(self) -> bool:
-        """A job has worked here: it leaves its description, its lock, a level or a node's directory."""
-        return len(self.roots) > 1 or any((self.path / n).exists() for n in ("session.json", "lock", *LEVELS))
+        """A job has worked here."""
+        return len(self.roots) > 1 or any((self.path / name).exists() for name in TRACES)
 
 
 def open_directory(path) -> Directory:
@@ -589,6 +600,7 @@ class Line:
     holdings: list
     manifest: Manifest | None = None
     why: str = ""  # empty: whole
+    retired: bool = False  # no manifest, and a newer line of its level has one: its files will be used again
     notes: list = field(default_factory=list)  # what is amiss, although the line can be read
     usable: dict = field(default_factory=dict)  # file name -> [Instance]
     _files: dict = field(default_factory=dict)
@@ -609,6 +621,10 @@ class Line:
         return f"line {self.number} ({self.level})"
 
     @property
+    def heading(self) -> str:
+        return self.title.capitalize()
+
+    @property
     def valid_holdings(self) -> list:
         return [h for h in self.holdings if h.manifest is not None and h.manifest == self.manifest]
 
@@ -622,6 +638,11 @@ class Line:
         if not self.manifest:
             return 0
         return sum(file.size * len(self.usable.get(file.name, ())) for file in self.manifest.files)
+
+    def may_be_of_checkpoint_of(self, other: Line) -> bool:
+        """Both lines are of one checkpoint of one job, at the same or at different levels, as far as is known."""
+        a, b = self.manifest, other.manifest
+        return a is None or b is None or (a.job, a.line, a.call) == (b.job, b.line, b.call)
 
     def still_there(self) -> bool:
         """False once a running job has retired the line: what was read since may be of a newer line."""
@@ -666,11 +687,8 @@ class Line:
                     return work(opened, read_header(opened, file)) or instance.path
             except Problem as problem:
                 failures.append(f"{instance.path}: {problem}")
-        raise Problem(f"{_capital(self.title)} cannot be read: {'; '.join(failures) or file.name + ' is missing'}.")
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+        why = "; ".join(failures) or f"{file.name} is missing"
+        raise Unreadable(self, f"{self.heading} cannot be read: {why}.")
 
 
 def _check_segment(file, segment: Segment) -> None:
@@ -695,17 +713,41 @@ def read_lines(directory: Directory, level: str | None = None, number: int | Non
                 if number is None or n == number:
                     found.setdefault((n, lv), []).append(_read_holding(root, path, lv, n))
     lines = [_assess(Line(n, lv, holdings)) for (n, lv), holdings in found.items()]
+    _find_retired(lines)
     return sorted(lines, key=lambda line: (-line.number, LEVELS.index(line.level)))
+
+
+def _find_retired(lines: list) -> None:
+    newest = {}
+    for line in lines:
+        if not line.unfinished:
+            newest[line.level] = max(line.number, newest.get(line.level, 0))
+    for line in lines:
+        if line.unfinished and line.number < newest.get(line.level, 0):
+            line.retired, line.why = True, "it was retired: a later line will use its files again"
 
 
 def _line_dirs(path: Path) -> Iterator[tuple]:
     try:
-        names = sorted(entry.name for entry in os.scandir(path))
-    except OSError:
+        entries = sorted(os.scandir(path), key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
         return
-    for name in names:
-        if re.fullmatch(r"line-\d{8,19}", name) and (path / name).is_dir():
-            yield int(name[5:]), path / name
+    except OSError as error:
+        raise Problem(
+            f"The level {path} cannot be read ({error.strerror}), so which lines it has is not known: make it "
+            "readable, or choose another with --level.",
+            "io",
+        ) from error
+    for entry in entries:
+        if re.fullmatch(r"line-\d{8,19}", entry.name) and _may_be_directory(entry):
+            yield int(entry.name[5:]), path / entry.name
+
+
+def _may_be_directory(entry: os.DirEntry) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # reading its manifest will say why
+        return True
 
 
 def _assess(line: Line) -> Line:
@@ -716,7 +758,7 @@ def _assess(line: Line) -> Line:
             votes.setdefault(holding.manifest, []).append(holding)
     line.notes = [h.why for h in line.holdings if h.why]
     if not votes:
-        line.why = line.notes.pop(0) if line.notes else "it has no manifest: being written, given up or retired"
+        line.why = line.notes.pop(0) if line.notes else "it has no manifest: it is being written, or was given up"
         return line
     line.manifest = max(votes, key=lambda m: len(votes[m]))
     for manifest, holdings in votes.items():
@@ -804,7 +846,7 @@ def verify_line(line: Line, advance: Callable = lambda n: None) -> Verified:
     out = Verified([], line.manifest is not None)
 
     def found(path, sentence):
-        out.damage.append(Damage(line.number, line.level, str(path), f"{_capital(line.title)}: {sentence}."))
+        out.damage.append(Damage(line.number, line.level, str(path), f"{line.heading}: {sentence}."))
 
     for holding in line.holdings:
         path = holding.path / "manifest"
@@ -816,7 +858,7 @@ def verify_line(line: Line, advance: Callable = lambda n: None) -> Verified:
         instances = list(expected_instances(line, file))
         results = [[i.why] if i.why else verify_file(i.path, file, line.manifest, advance) for i in instances]
         good = [instance for instance, problems in zip(instances, results) if not problems]
-        rest = f"; {good[0].path} is whole" if good else "; there is no other whole copy of it"
+        rest = f"; {good[0].path} is whole" if good else f"; level {line.level} has no other whole copy of it"
         out.readable = out.readable and bool(good)
         for instance, problems in zip(instances, results):
             for problem in problems:

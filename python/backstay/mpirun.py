@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+TERMINAL = "_BACKSTAY_TERMINAL"  # 1 for the ranks of a launch whose stderr comes to a terminal, which mpirun hides
 SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID", "JOB_ID")
 
 
@@ -38,7 +39,7 @@ class Launcher:
                 words.append("--oversubscribe")
             # Ranks on other machines get only the variables that are named.
             for name in sorted(environment):
-                if name.startswith("BACKSTAY_"):
+                if name.startswith("BACKSTAY_") or name == TERMINAL:
                     words += ["-x", name]
         return [*words, "-n", str(ranks)]
 

@@ -202,7 +202,7 @@ def whole_arrays(line: Line) -> dict:
 def arrays_by_name(line: Line) -> dict:
     """name -> [Array]: one array, or one for each rank where a region is private to several."""
     if not line.whole:
-        raise Problem(f"{line.title[0].upper()}{line.title[1:]} is not whole: {line.why}.", "missing")
+        raise Problem(f"{line.heading} is not whole: {line.why}.", "missing")
     segments = {}
     for segment in line.segments():
         segments.setdefault(segment.region, []).append(segment)

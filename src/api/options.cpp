@@ -45,6 +45,8 @@ bool may_differ(std::string_view name) {
   return own.contains(name);
 }
 
+constexpr double longest_seconds = 1e9;
+
 /// Values by name; takes them apart with a sentence for what does not fit.
 class Values {
  public:
@@ -69,8 +71,8 @@ class Values {
   }
   double seconds(const std::string& name) {
     const auto x = parse_real(text(name));
-    if (x) return *x;
-    refuse(name, "a number of seconds");
+    if (x && *x > 0 && *x <= longest_seconds) return *x;
+    refuse(name, "a number of seconds, more than 0");
     return 0;
   }
   std::uint64_t bytes(const std::string& name) {
@@ -226,7 +228,8 @@ const std::vector<OptionInfo>& option_table() {
       {"shared.keep", "", "`keep` for this level alone"},
       {"shared.layout", "file-per-node", "`file-per-rank`, `file-per-node` or `one-file`"},
       {"shared.files", "0", "with `file-per-node`: so many files instead of one a node"},
-      {"policy", "skip", "due while one is in flight: `skip` it, `wait`, or `degrade` to the cheapest level"},
+      {"policy", "skip", "due while one is in flight: `skip` it, `wait`, or `degrade` to the cheapest level; a level passed over goes with "
+                          "the next that is taken"},
       {"timeout", "600", "seconds that any wait on another rank or on storage may take"},
       {"staging_limit", "0", "most staging memory of a rank for one checkpoint (512MiB, 4GiB); 0: no limit"},
       {"threads", "0", "threads of a capture; 0: the cores of the node shared among its ranks, 4 at most"},
@@ -291,7 +294,6 @@ Result<Settings> read_options(const std::map<std::string, std::string>& given,
   s.kills = kills_of(values);
   for (const auto& option : option_table())
     if (!may_differ(option.name)) s.shared_values += cat(option.name, '=', values.text(option.name), '\n');
-  if (values.trouble() && s.timeout <= 0) values.refuse("timeout", "more than 0 seconds");
   if (!values.trouble()) return values.trouble().failure();
   return s;
 }

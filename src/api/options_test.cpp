@@ -62,6 +62,8 @@ TEST(options, bad_values_say_what_is_wanted) {
   for (const auto& [name, value] : Map{{"every", "0"},
                                        {"every", "-1"},
                                        {"interval", "soon"},
+                                       {"interval", "0"},
+                                       {"timeout", "1e300"},
                                        {"keep", "0"},
                                        {"levels", "shard"},
                                        {"levels", ","},

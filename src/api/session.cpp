@@ -24,12 +24,16 @@ int Session::rank() const { return impl_->rank; }
 int Session::size() const { return impl_->size; }
 
 void Session::protect(RegionSpec spec) {
+  impl_->require_no_call("protect()");
   const std::string trouble = format::why_not_a_region_name(spec.name);
   if (!trouble.empty()) throw Error(Code::invalid_argument, trouble);
   detail::value_or_throw(impl_->regions().add(std::move(spec)));
 }
 
-void Session::unprotect(std::string_view name) { detail::value_or_throw(impl_->regions().remove(name)); }
+void Session::unprotect(std::string_view name) {
+  impl_->require_no_call("unprotect()");
+  detail::value_or_throw(impl_->regions().remove(name));
+}
 
 void Session::protect(std::string_view name, std::string& x, Placement placement) {
   RegionSpec spec;

@@ -229,9 +229,7 @@ void Session::Impl::kill_if_asked() {
 
 Outcome Session::Impl::checkpoint(bool forced) {
   const auto start = std::chrono::steady_clock::now();
-  if (std::exchange(capturing_, true))
-    throw Error(Code::invalid_argument, "checkpoint() was called from within checkpoint(): a save callback may not");
-  const std::unique_ptr<bool, void (*)(bool*)> ended(&capturing_, [](bool* capturing) { *capturing = false; });
+  const InCall in_call(*this, "checkpoint()");
   kill_if_asked();
   pump();
   auto outcome = engine_->checkpoint(forced, signals_ && api::SignalListener::asked());
@@ -240,7 +238,8 @@ Outcome Session::Impl::checkpoint(bool forced) {
     ++counters_.calls;
     if (!outcome) {
       counters_.last_error = outcome.failure().what;
-      failures_.push_back(outcome.failure());
+      if (failures_.empty() || failures_.back().failure.what != outcome.failure().what)
+        failures_.push_back({outcome.failure(), outcome.failure().what});
     } else if (*outcome == Outcome::taken || (*outcome == Outcome::stop && !stop_said_)) {
       ++counters_.taken;
     } else if (*outcome == Outcome::skipped) {
@@ -265,25 +264,26 @@ void Session::Impl::say_stop() {
   if (signals_) api::SignalListener::served();
   if (engine_->last_line_is_whole() || !settings_.throw_errors) return;
   const std::lock_guard lock(mutex_);
-  if (!failures_.empty()) detail::raise(failures_.back());
+  if (!failures_.empty()) detail::raise(failures_.back().failure);
 }
 
 /// Failures of the background are said at the next call, and thrown at the first call at which all ranks know of them.
 void Session::Impl::report_failures() {
-  std::vector<Failure> fresh;
+  std::vector<std::string> fresh;
   {
     const std::lock_guard lock(mutex_);
-    for (; reported_ < failures_.size(); ++reported_) fresh.push_back(failures_[reported_]);
+    for (; reported_ < failures_.size(); ++reported_) fresh.push_back(failures_[reported_].said);
   }
-  for (const auto& failure : fresh) journal_->say(failure.what);
+  for (const auto& sentence : fresh) journal_->say(sentence);
   if (!settings_.throw_errors || engine_->agreed_failures() <= thrown_) return;
   thrown_ = engine_->agreed_failures();
   (void)engine_->wait().ok();  // this rank may be the last to hear of it
   const std::lock_guard lock(mutex_);
-  if (!failures_.empty()) detail::raise(failures_.back());
+  if (!failures_.empty()) detail::raise(failures_.back().failure);
 }
 
 Resumed Session::Impl::resume() {
+  const InCall in_call(*this, "resume()");
   const auto found = value_or_throw(engine_->resume());
   if (!found) {
     journal_->say(cat("no checkpoint in ", settings_.dir, ": a fresh start"));
@@ -291,7 +291,7 @@ Resumed Session::Impl::resume() {
     return found;
   }
   journal_->say(cat("resumed from line ", found.line, " at level ", found.level, ", saved by ", found.saved_ranks,
-                    " ranks, in ", human_seconds(found.seconds)));
+                    found.saved_ranks == 1 ? " rank, in " : " ranks, in ", human_seconds(found.seconds)));
   {
     const std::lock_guard lock(mutex_);
     counters_.newest_line = std::max(counters_.newest_line, found.line);
@@ -332,6 +332,7 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
     {
       const std::lock_guard lock(mutex_);
       ++counters_.committed;
+      last_why_.erase(level);
       counters_.newest_line = std::max(counters_.newest_line, s.line);
     }
     journal_->event("commit", {line, where, call, api::Journal::number("seconds", s.seconds),
@@ -341,14 +342,21 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
     return;
   }
   Failure failure = s.bytes.failure();
-  failure.what =
-      cat("line ", s.line, " at level ", level, " was given up: ", failure.what, "; earlier lines are as they were");
+  const std::string why = failure.what;
+  failure.what = cat("line ", s.line, " at level ", level, " was given up: ", why,
+                     failure.code == Code::not_found
+                         ? "; what a line is written into is gone, and earlier lines with it: start the job again"
+                         : "; earlier lines are as they were");
   journal_->event("failed", {line, where, call, api::Journal::text("why", failure.what)});
   const std::lock_guard lock(mutex_);
   ++counters_.failed;
   counters_.last_error = failure.what;
-  failures_.push_back(std::move(failure));
+  std::string said = failure.what;
+  if (std::exchange(last_why_[level], why) == why)
+    said = cat("line ", s.line, " at level ", level, " was given up for the same reason");
+  failures_.push_back({std::move(failure), std::move(said)});
 }
+
 
 // ---- close -----------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -35,6 +36,12 @@ class Session::Impl {
   MPI_Comm user_comm = MPI_COMM_NULL;
 #endif
   region::RegionSet& regions() { return engine_->regions(); }
+  /// Refuses `call` from within a save or load callback.
+  void require_no_call(const char* call) const {
+    if (in_call_)
+      throw Error(Code::invalid_argument,
+                  cat(call, " was called from within checkpoint() or resume(): a save or load callback may not"));
+  }
   Outcome checkpoint(bool forced);
   Resumed resume();
   void wait();
@@ -68,6 +75,20 @@ class Session::Impl {
   void kill_if_asked();
   void report_failures();
   void say_stop();
+  /// Of a call that calls the program's functions: they may not call the session.
+  class InCall {
+   public:
+    InCall(Impl& impl, const char* call) : impl_(impl) {
+      impl.require_no_call(call);
+      impl.in_call_ = true;
+    }
+    ~InCall() { impl_.in_call_ = false; }
+    InCall(const InCall&) = delete;
+    InCall& operator=(const InCall&) = delete;
+
+   private:
+    Impl& impl_;
+  };
 
   api::Settings settings_;
   std::string local_dir_;
@@ -78,9 +99,14 @@ class Session::Impl {
 
   mutable std::mutex mutex_;  // counters_ and failures_ are written by the background
   Status counters_;
-  std::vector<Failure> failures_;
+  struct Trouble {
+    Failure failure;
+    std::string said;  ///< the same reason again is said shortly
+  };
+  std::vector<Trouble> failures_;
+  std::map<std::string, std::string> last_why_;  // why the last line of a level was given up, if it was
   std::size_t reported_ = 0;  // failures said
-  bool capturing_ = false;    // a call of checkpoint() is under way
+  bool in_call_ = false;      // checkpoint() or resume() is under way, which may call the program's functions
   bool stop_said_ = false;
   bool looping_ = false;
   pid_t process_ = getpid();  // a child made by fork() has the session's memory, and none of its threads

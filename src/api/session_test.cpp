@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <random>
@@ -56,6 +57,133 @@ TEST_F(SessionTest, state_comes_back_in_a_new_session) {
   EXPECT_EQ(text, "hello");
   EXPECT_EQ(step, 5);
   EXPECT_EQ(random(), next);
+}
+
+/// Kept as text through its operators; they print as many digits as the stream says.
+struct Angle {
+  Angle() = default;
+  explicit Angle(double value) : x(value) {}
+  Angle(const Angle& other) : x(other.x) {}
+  Angle& operator=(const Angle&) = default;
+  double x = 0;
+};
+std::ostream& operator<<(std::ostream& out, const Angle& a) { return out << a.x << " rad"; }
+std::istream& operator>>(std::istream& in, Angle& a) {
+  std::string unit;
+  return in >> a.x >> unit;
+}
+
+TEST_F(SessionTest, what_is_kept_as_text_loses_no_bit) {
+  Angle angle(3.14159265358979312);
+  Session run(alone, options());
+  run.protect("angle", angle);
+  run.checkpoint(now);
+  run.wait();
+  angle.x = 0;
+  run.resume();
+  EXPECT_EQ(angle.x, 3.14159265358979312);
+}
+
+template <class Saved, class Protected>
+std::string refusal_of_another_type(const Options& options, Saved was, Protected is) {
+  {
+    Session run(alone, options);
+    run.protect("x", was);
+    run.checkpoint(now);
+  }
+  Session run(alone, options);
+  run.protect("x", is);
+  try {
+    run.resume();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no refusal";
+}
+
+TEST_F(SessionTest, another_engine_or_text_or_vector_is_refused) {
+  const std::string word = "protect it with the type it was saved with";
+  EXPECT_NE(refusal_of_another_type(options(), std::mt19937(1), std::minstd_rand(2)).find(word), std::string::npos);
+  EXPECT_NE(refusal_of_another_type(options(), std::mt19937(1), std::mt19937_64(2)).find(word), std::string::npos);
+  EXPECT_NE(refusal_of_another_type(options(), std::string("hello"), std::mt19937(2)).find(word), std::string::npos);
+  EXPECT_NE(refusal_of_another_type(options(), std::vector<double>{1, 2}, std::string()).find(word), std::string::npos);
+  EXPECT_NE(refusal_of_another_type(options(), std::string("12345678"), 1.0).find(word), std::string::npos);
+}
+
+TEST_F(SessionTest, callbacks_may_not_call_the_session) {
+  int other = 0;
+  std::string said;
+  Session run(alone, options());
+  const auto tried = [&](const auto& call) {
+    try {
+      call();
+    } catch (const Error& e) {
+      said += std::string(e.what()) + "\n";
+    }
+  };
+  const auto try_all = [&] {
+    tried([&] { run.protect("other", other); });
+    tried([&] { run.unprotect("c"); });
+    tried([&] { run.checkpoint(now); });
+    tried([&] { run.resume(); });
+  };
+  run.protect("c", Callbacks{[&] {
+                               try_all();
+                               return std::string("bytes");
+                             },
+                             [&](std::span<const std::byte>) { try_all(); },
+                             {}});
+  EXPECT_EQ(run.checkpoint(now), Outcome::taken);
+  run.wait();
+  EXPECT_TRUE(run.resume());
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 8) << said;
+  EXPECT_NE(said.find("unprotect() was called from within checkpoint() or resume()"), std::string::npos) << said;
+}
+
+TEST_F(SessionTest, levels_that_a_later_run_has_not_are_named_and_numbered_past) {
+  int x = 1;
+  const auto run_with = [&](const char* level, int lines) {
+    Session run(alone, options({{"levels", level}}));
+    run.protect("x", x);
+    const Resumed found = run.resume();
+    for (int i = 0; i < lines; ++i) {
+      run.checkpoint(now);
+      run.wait();
+    }
+    return found;
+  };
+  EXPECT_FALSE(run_with("local", 5));
+  x = 2;
+  ::testing::internal::CaptureStderr();
+  {
+    Session run(alone, options({{"levels", "shared"}, {"log", "normal"}}));
+    run.protect("x", x);
+    EXPECT_FALSE(run.resume());
+    run.checkpoint(now);
+  }
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("line 5 lies at level local, which is not among the levels of this run"), std::string::npos) << said;
+  x = 0;
+  EXPECT_EQ(run_with("local,shared", 0).line, 6U);
+  EXPECT_EQ(x, 2) << "the newest is that of the later run";
+}
+
+TEST_F(SessionTest, the_same_failure_is_said_once_and_then_shortly) {
+  std::vector<double> u(1 << 12);
+  ::testing::internal::CaptureStderr();
+  {
+    Session run(alone, options({{"log", "normal"}}));
+    run.protect("u", u);
+    std::filesystem::remove_all(dir_);
+    for (int i = 0; i < 3; ++i) {
+      run.checkpoint(now);
+      run.wait();
+    }
+    EXPECT_NE(run.status().last_error.find("is gone, and earlier lines with it: start the job again"), std::string::npos);
+  }
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("line 3 at level shared was given up for the same reason"), std::string::npos) << said;
+  EXPECT_EQ(said.find("is gone"), said.rfind("is gone")) << said;
 }
 
 TEST_F(SessionTest, a_forked_child_leaves_the_session_to_its_parent) {

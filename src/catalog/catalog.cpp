@@ -8,11 +8,13 @@ namespace backstay::catalog {
 
 namespace {
 constexpr std::string_view prefix = "line-";
+constexpr std::uint64_t largest_line = 1'000'000'000'000'000;  // a directory with a higher number is not one of ours
 constexpr std::uint64_t largest_manifest = std::uint64_t{1} << 30;
 
 std::optional<std::uint64_t> line_number(const std::string& name) {
   if (!name.starts_with(prefix)) return {};
-  return parse_decimal(std::string_view(name).substr(prefix.size()));
+  const auto number = parse_decimal(std::string_view(name).substr(prefix.size()));
+  return number && *number <= largest_line ? number : std::nullopt;
 }
 
 std::string manifest_path(const std::string& dir) { return dir + "/manifest"; }

@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <random>
@@ -44,7 +45,8 @@ Engine::Engine(EngineConfig config, EngineHooks hooks, std::unique_ptr<comm::Com
       app_(std::move(app)),
       background_comm_(std::move(background)),
       decider_(cadences(config_.levels), config_.agreement_period),
-      forced_(config_.levels.size(), false) {}
+      forced_(config_.levels.size(), false),
+      owed_(config_.levels.size(), false) {}
 
 Engine::~Engine() = default;
 
@@ -67,8 +69,42 @@ Result<void> Engine::open() {
   }
   const auto inventory = take_inventory(levels_, *app_);
   if (!inventory) return inventory.failure();
+  BACKSTAY_TRY(look_at_other_levels());
   note_lines(*inventory);
   start_background();
+  return {};
+}
+
+/// Lines that an earlier run left at levels that this one has not: new lines get higher numbers, so that the newest one
+/// has the highest number whatever the levels are, and resume() says what it passes over.
+Result<void> Engine::look_at_other_levels() {
+  constexpr std::array kinds{LevelKind::local, LevelKind::partner, LevelKind::shared};
+  std::vector<std::int64_t> newest(2 * kinds.size(), 0);  // of each kind: any line, a committed line
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    const bool used = std::any_of(levels_.begin(), levels_.end(),
+                                  [&](const Level& level) { return level.config.kind == kinds[i]; });
+    const int leader = is_on_nodes(kinds[i]) ? config_.topology.leader(config_.topology.node(app_->rank())) : 0;
+    const std::string& dir = is_on_nodes(kinds[i]) ? config_.local_dir : config_.shared_dir;
+    std::error_code ignored;
+    if (used || app_->rank() != leader || !std::filesystem::is_directory(dir + "/" + level_name(kinds[i]), ignored))
+      continue;
+    const auto store = store::make_posix_store(dir, {store::Direct::off});
+    if (!store) continue;  // what cannot be read there is no concern of this run
+    const auto holdings = catalog::scan(**store, level_name(kinds[i]));
+    if (!holdings) continue;
+    for (const auto& held : *holdings) {
+      const auto line = static_cast<std::int64_t>(held.line);
+      newest[2 * i] = std::max(newest[2 * i], line);
+      if (!held.manifest.empty()) newest[2 * i + 1] = std::max(newest[2 * i + 1], line);
+    }
+  }
+  const auto all = app_->all_max(std::move(newest));
+  if (!all) return all.failure();
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    next_line_ = std::max(next_line_, static_cast<std::uint64_t>((*all)[2 * i]) + 1);
+    const auto line = static_cast<std::uint64_t>((*all)[2 * i + 1]);
+    if (line > 0) other_lines_.emplace_back(level_name(kinds[i]), line);
+  }
   return {};
 }
 
@@ -220,13 +256,17 @@ std::vector<bool> Engine::cheapest() const {
 }
 
 Result<Outcome> Engine::take(std::vector<bool> levels, bool must_wait) {
+  // A level that is passed over goes with the next checkpoint that is taken: one that falls due seldom would otherwise
+  // never meet a free moment beside one that falls due often.
+  for (std::size_t i = 0; i < levels.size(); ++i) levels[i] = owed_[i] = owed_[i] || levels[i];
   if (!must_wait && config_.policy != Policy::wait && decider_.in_flight() > 0) {
-    if (config_.policy == Policy::skip || decider_.in_flight() > 1) {
+    const auto cheap = cheapest();
+    // While a cheap one is in flight, a dearer one that is owed waits for a free moment, not for the next cheap one.
+    if (config_.policy == Policy::skip || decider_.in_flight() > 1 || (last_levels_ == cheap && owed_ != cheap)) {
       decider_.passed_over();
       return Outcome::skipped;
     }
-    const auto cheap = cheapest();
-    for (std::size_t i = 0; i < levels.size(); ++i) levels[i] = cheap[i];
+    levels = cheap;
   }
   return capture(levels);
 }
@@ -246,7 +286,9 @@ Result<Outcome> Engine::capture(const std::vector<bool>& levels) {
           : capture_regions(regions_, {app_->rank(), config_.capture_threads, config_.staging_limit}, c.capture);
   background_->put(std::move(*checkpoint));
   decider_.taken(levels, monotonic());
+  last_levels_ = levels;
   forced_.assign(forced_.size(), false);
+  for (std::size_t i = 0; i < levels.size(); ++i) owed_[i] = owed_[i] && !levels[i];
   return Outcome::taken;
 }
 
@@ -280,6 +322,10 @@ Result<Resumed> Engine::resume() {
   const auto found =
       put_back_newest(*inventory, levels_, config_.topology, regions_, {config_.lenient}, *app_, hooks_.say);
   if (!found) return found.failure();
+  for (const auto& [level, line] : other_lines_)
+    if (line > found->line)
+      hooks_.say(cat("line ", line, " lies at level ", level, ", which is not among the levels of this run, and was ",
+                     "passed over: name it in the option levels to go on from there"));
   if (found->line == 0) return Resumed{};
   job_.id = found->manifest.job;
   for (const auto& [level, line] : found->rejected) {
@@ -288,6 +334,7 @@ Result<Resumed> Engine::resume() {
   }
   resumed_call_ = found->manifest.call;
   decider_.set_call(resumed_call_ == 0 ? 0 : resumed_call_ - 1);
+  owed_.assign(owed_.size(), false);
   if (!found->complete) forced_[static_cast<std::size_t>(found->level)] = true;
   const auto slowest = app_->all_max({static_cast<std::int64_t>((monotonic() - start) * 1e6)});
   if (!slowest) return slowest.failure();

@@ -76,6 +76,7 @@ class Engine {
 
  private:
   Result<void> make_levels();
+  Result<void> look_at_other_levels();
   Result<void> make_level(Level& level);
   Result<void> lock_directories();
   Result<void> finish_agreement();
@@ -100,6 +101,9 @@ class Engine {
   std::uint64_t next_line_ = 1;
   std::uint64_t resumed_call_ = 0;  ///< the state at this call is the one that was put back
   std::vector<bool> forced_;        ///< levels that the next call must write: copies were missing
+  std::vector<std::pair<std::string, std::uint64_t>> other_lines_;  ///< newest ones at levels that are not ours
+  std::vector<bool> last_levels_;   ///< of the last checkpoint
+  std::vector<bool> owed_;          ///< levels that fell due and were passed over since
   std::atomic<std::int64_t> failures_{0};
   bool stopping_ = false;
   std::unique_ptr<Background> background_;

@@ -43,8 +43,14 @@ Result<View> memory_for(const RegionSpec& spec, const Extents& shape) {
   return memory;
 }
 
-/// Fixed memory that cannot hold its data is found before any memory is written.
-Result<void> check_fixed_memory(const Plans& plans) {
+/// Memory that cannot hold its data is found before any memory is written, as far as it can be.
+Result<void> check_memory(const Plans& plans) {
+  for (std::size_t i = 0; i < plans.specs.size(); ++i) {
+    const RegionSpec& spec = *plans.specs[i];
+    if (!spec.save && !plans.plans[i].whole && !spec.view().run_lengths.empty())
+      return fail(Code::mismatch, "region '", spec.name, "' is a cell list (filled_slots), which comes back on as many ",
+                  "ranks as saved it and no others: run on as many, or protect it by callbacks with a redistribute");
+  }
   for (std::size_t i = 0; i < plans.specs.size(); ++i) {
     const RegionSpec& spec = *plans.specs[i];
     if (spec.save || spec.reshape) continue;
@@ -145,12 +151,14 @@ class LineReader {
       if (!any) return any.failure();
       remote = (*any)[0] != 0;
     }
+    Result<void> filled;
     for (std::size_t i = 0; i < plans.specs.size(); ++i) {
       fetched_.clear();
       if (remote) BACKSTAY_TRY(fetch(plans.plans[i], bad));
-      BACKSTAY_TRY(fill_region(*plans.specs[i], plans.plans[i], bad));
+      // A rank that cannot go on still serves the others, which wait for it in the next fetch.
+      if (filled) filled = fill_region(*plans.specs[i], plans.plans[i], bad);
     }
-    return {};
+    return filled;
   }
 
  private:
@@ -359,7 +367,7 @@ Result<Plans> plan_all(const region::RegionSet& regions, const SavedRegions& sav
 Result<Plans> make_plans(LineReader& reader, const region::RegionSet& regions, const format::Manifest& manifest,
                          const ReadOptions& options, comm::Comm& comm, BadFiles& bad) {
   auto own = reader.plan_from_own_file(regions);
-  const auto ready = own ? check_fixed_memory(*own) : Result<void>{};
+  const auto ready = own ? check_memory(*own) : Result<void>{};
   const auto trouble = comm.all_max({own ? 0 : 1, ready ? 0 : 1});
   if (!trouble) return trouble.failure();
   if ((*trouble)[0] == 0) {
@@ -371,7 +379,7 @@ Result<Plans> make_plans(LineReader& reader, const region::RegionSet& regions, c
   if (!shared) return shared.failure();
   if (!*shared) return Plans{};
   auto plans = plan_all(regions, SavedRegions(reader.tables()), manifest, options, comm);
-  const Result<void> planned = plans ? check_fixed_memory(*plans) : Result<void>{plans.failure()};
+  const Result<void> planned = plans ? check_memory(*plans) : Result<void>{plans.failure()};
   BACKSTAY_TRY(agree(comm, planned));
   return plans;
 }
@@ -397,6 +405,15 @@ Result<Attempt> try_line(const catalog::Candidate& line, const Inventory& invent
       if (key.second == reader.source(key.first)) say(cat(what, ": ", why, "; looking for another copy"));
   }
   return Attempt{false, bad.empty() ? std::string("a file has no source") : bad.begin()->second};
+}
+
+/// What a person can do about files that lie where this job is not.
+std::string hint_at_nodes(const format::Manifest& manifest, const Topology& topology) {
+  int nodes = 0;
+  for (const auto& file : manifest.files) nodes = std::max({nodes, file.node + 1, file.copy_node + 1});
+  if (nodes <= topology.nodes()) return "";
+  return cat("; the line lies on ", nodes, " nodes and this job has ", topology.nodes(),
+             ": start it on all of them, or from a line at level shared");
 }
 }  // namespace
 
@@ -443,7 +460,7 @@ Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Le
       trouble = attempt->trouble;
     }
     found.rejected.emplace_back(line.level, line.line);
-    last_trouble = cat(what, " cannot be put back: ", trouble);
+    last_trouble = cat(what, " cannot be put back: ", trouble, hint_at_nodes(line.manifest, topology));
     say(last_trouble);
   }
   if (inventory.candidates.empty()) return PutBack{};

@@ -23,8 +23,7 @@ const char* placement_word(Placement::Kind kind) {
 }
 
 Result<void> check_kind(const RegionSpec& spec, const format::Segment& s) {
-  // What callbacks wrote is bytes, whatever the program calls their type.
-  if (!spec.save && !same_type(spec.type, s.type))
+  if (!same_type(spec.type, s.type))
     return mismatch(spec.name, cat("was saved as ", region::describe_type(s.type), " and is protected as ",
                                    region::describe_type(spec.type), ": protect it with the type it was saved with"));
   if (spec.placement.kind != s.placement.kind)
@@ -34,6 +33,14 @@ Result<void> check_kind(const RegionSpec& spec, const format::Segment& s) {
     return mismatch(spec.name,
                     cat("was saved as part of a global array of shape ", region::describe_shape(s.placement.global),
                         " and is protected as part of one of shape ", region::describe_shape(spec.placement.global)));
+  return {};
+}
+
+std::optional<std::pair<int, int>> ranks_that_overlap(const std::vector<Piece>& pieces) {
+  for (std::size_t i = 0; i < pieces.size(); ++i)
+    for (std::size_t j = i + 1; j < pieces.size(); ++j)
+      if (!region::is_empty(region::intersect(pieces[i].part, pieces[j].part)))
+        return std::pair{pieces[i].from.about->rank, pieces[j].from.about->rank};
   return {};
 }
 
@@ -77,6 +84,10 @@ Result<RegionPlan> plan_block(const RegionSpec& spec, const std::vector<SegmentR
     sources.emplace_back(ref, Box{ref.about->placement.lower, ref.about->placement.upper});
   }
   add_overlaps(plan, sources);
+  if (const auto ranks = ranks_that_overlap(plan.pieces))
+    return mismatch(spec.name, cat("was saved in blocks that overlap (those of ranks ", ranks->first, " and ",
+                                   ranks->second, "), so that nobody can say which value is right: run on as many ",
+                                   "ranks as saved it, and give each rank a block of its own, without halos"));
   std::int64_t covered = 0;
   for (const auto& piece : plan.pieces) covered += volume(piece.part);
   if (covered < volume(plan.target))
@@ -96,6 +107,12 @@ Result<RegionPlan> plan_list(const RegionSpec& spec, const std::vector<SegmentRe
     BACKSTAY_TRY(check_kind(spec, *ref.about));
     sources.emplace_back(ref, box_at(ref.about->shape, total));
     total += ref.about->shape[0];
+    if (!std::equal(ref.about->shape.begin() + 1, ref.about->shape.end(), refs[0].about->shape.begin() + 1,
+                    refs[0].about->shape.end()))
+      return mismatch(spec.name,
+                      cat("is a list whose elements have the shape ", region::describe_shape(refs[0].about->shape),
+                          " on rank ", refs[0].about->rank, " and ", region::describe_shape(ref.about->shape),
+                          " on rank ", ref.about->rank, ", so that it comes back on as many ranks as saved it only"));
   }
   RegionPlan plan;
   plan.shape = refs[0].about->shape;

@@ -51,6 +51,28 @@ TEST(restore_plan, an_uncovered_block_is_refused) {
   EXPECT_EQ(plan_region(spec(block({4, 4}, {0, 0}, {3, 4})), SavedRegions(t), 1, 0, 1).failure().code, Code::mismatch);
 }
 
+TEST(restore_plan, overlapping_blocks_are_refused_also_where_their_volumes_add_up) {
+  const auto t = tables({saved(0, {2}, block({4}, {0}, {2})), saved(1, {2}, block({4}, {0}, {2}))});
+  const auto refused = plan_region(spec(block({4}, {0}, {4})), SavedRegions(t), 2, 0, 1).failure();
+  EXPECT_EQ(refused.code, Code::mismatch);
+  EXPECT_NE(refused.what.find("overlap (those of ranks 0 and 1)"), std::string::npos) << refused.what;
+}
+
+TEST(restore_plan, list_pieces_with_elements_of_different_shapes_are_refused) {
+  const auto t = tables({saved(0, {2, 2}, distributed_list()), saved(1, {2, 3}, distributed_list())});
+  EXPECT_EQ(plan_region(spec(distributed_list()), SavedRegions(t), 2, 0, 1).failure().code, Code::mismatch);
+}
+
+TEST(restore_plan, what_was_saved_as_another_kind_is_refused_for_callbacks_and_texts_too) {
+  const auto t = tables({saved(0, {5}, rank_private())});
+  for (const auto kind : {Type::Kind::text, Type::Kind::opaque}) {
+    auto wanted = spec(rank_private());
+    wanted.type = {kind, 1, {}};
+    wanted.save = [] { return std::string(); };
+    EXPECT_EQ(plan_region(wanted, SavedRegions(t), 1, 0, 1).failure().code, Code::mismatch);
+  }
+}
+
 TEST(restore_plan, an_empty_block_needs_nothing) {
   const auto t = tables({saved(0, {4, 4}, block({4, 4}, {0, 0}, {4, 4}))});
   const auto plan = plan_region(spec(block({4, 4}, {4, 0}, {4, 4})), SavedRegions(t), 1, 1, 2);

@@ -102,7 +102,7 @@ Result<void> capture_regions(const region::RegionSet& regions, const CaptureOpti
   for (std::size_t i = 0; i < sources.size(); ++i) {
     auto& segment = target.segments[i];
     segment.offset = layout.offsets[i];
-    std::memset(base + end, 0, segment.offset - end);
+    if (segment.offset > end) std::memset(base + end, 0, segment.offset - end);
     std::byte* place = base + segment.offset;
     segment.crc = regions.specs()[i].save
                       ? copy_crc32c(place, as_bytes(sources[i].saved))

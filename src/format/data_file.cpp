@@ -207,7 +207,11 @@ Result<Frame> frame_file(const Origin& origin, const std::string& name, const st
   Hdf5Description hdf5;
   hdf5.base = page;
   hdf5.metadata_offset = header.hdf5_offset;
-  for (const auto& s : table.segments) hdf5.datasets.push_back(dataset_of(s));
+  for (const auto& s : table.segments) {
+    hdf5.datasets.push_back(dataset_of(s));
+    if (areas.size() == 1 && s.placement.kind == Placement::Kind::block)
+      hdf5.datasets.back().attributes.emplace_back("covered", covered({&s}, s.placement.global));
+  }
   if (areas.size() > 1) describe_whole_regions(table, hdf5);
   hdf5.attributes = {{"backstay_format", std::int64_t{format_version}},
                      {"job", origin.job},

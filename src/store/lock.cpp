@@ -1,6 +1,7 @@
 #include "store/lock.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -8,6 +9,8 @@
 #include <array>
 #include <ctime>
 #include <filesystem>
+#include <mutex>
+#include <vector>
 
 #include "base/bytes.h"
 #include "store/system_failure.h"
@@ -87,13 +90,50 @@ Failure refusal(int file, const std::string& directory, int error) {
   return failure;
 }
 
+/// A child made by fork() has its parent's open files, and would keep the lock when the parent dies. Here it loses them:
+/// each becomes one of /dev/null, so that its number is not used for another file before the child closes it.
+class ForkGuard {
+ public:
+  static ForkGuard& instance() {
+    static auto* guard = new ForkGuard;  // for locks that outlive the statics of this file, too
+    return *guard;
+  }
+  void add(int file) {
+    const std::lock_guard lock(mutex_);
+    files_.push_back(file);
+  }
+  void remove(int file) {
+    const std::lock_guard lock(mutex_);
+    std::erase(files_, file);
+  }
+
+ private:
+  ForkGuard() {
+    ::pthread_atfork([] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); },
+                     [] { instance().let_go_in_child(); });
+  }
+  void let_go_in_child() {
+    const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (const int file : files_)
+      if (nothing >= 0) ::dup3(nothing, file, O_CLOEXEC);
+    if (nothing >= 0) ::close(nothing);
+    files_.clear();
+    mutex_.unlock();
+  }
+
+  std::mutex mutex_;
+  std::vector<int> files_;
+};
+
 }  // namespace
 
-DirLock::DirLock(Descriptor file) : file_(std::move(file)), owner_(::getpid()) {}
+DirLock::DirLock(Descriptor file) : file_(std::move(file)), owner_(::getpid()) {
+  ForkGuard::instance().add(file_.get());
+}
 
 DirLock::~DirLock() {
-  // Let go at once, not only when the last forked child closes its copy.
   if (!file_.open() || owner_ != ::getpid()) return;
+  ForkGuard::instance().remove(file_.get());
   write_holder(file_.get(), "");
   unlock(file_.get());
 }

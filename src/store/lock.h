@@ -12,8 +12,8 @@ namespace backstay::store {
 
 /// Holds the file `lock` in a directory from take() to its destructor. The kernel keeps the lock, not the file: a job
 /// that dies loses it at once, and the file stays behind and means nothing. It conflicts with every other DirLock on
-/// the directory, in this process too. A program that this one starts does not inherit it; a child that is forked and
-/// runs on without exec shares it until it ends. Advisory: who does not ask is not stopped.
+/// the directory, in this process too. Neither a child that is forked nor a program that this one starts has a part in
+/// it. Advisory: who does not ask is not stopped.
 class DirLock {
  public:
   /// Never waits. Code::locked if another holds it: the sentence names its program, process, host and time of taking,
@@ -22,7 +22,7 @@ class DirLock {
   static Result<DirLock> take(const std::string& directory, std::string program = {});
 
   DirLock(DirLock&&) noexcept = default;
-  DirLock& operator=(DirLock&&) noexcept = default;
+  DirLock& operator=(DirLock&&) = delete;
   ~DirLock();
 
  private:

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <thread>
@@ -149,6 +150,27 @@ TEST(dir_lock, a_program_that_the_dead_job_had_started_does_not_keep_it) {
   ASSERT_GT(std::stoi(sleeper), 0) << sleeper;
   EXPECT_EQ(take_and_release(dir.path()), "ok");
   EXPECT_EQ(::kill(std::stoi(sleeper), SIGKILL), 0);
+}
+
+TEST(dir_lock, a_forked_child_that_outlives_the_dead_job_does_not_keep_it) {
+  const TemporaryDirectory dir;
+  const std::string said = said_by_child([&] {
+    auto* never_released = new Result<DirLock>(DirLock::take(dir.path()));
+    const pid_t child = never_released->ok() ? ::fork() : -1;
+    if (child == 0) {
+      ::close(STDOUT_FILENO);
+      for (int file = 3; file < 64; ++file)  // the pipe to the test; not the lock, which is not there any more
+        if (std::error_code none;
+            std::filesystem::read_symlink(cat("/proc/self/fd/", file), none).string().starts_with("pipe:"))
+          ::close(file);
+      ::sleep(60);
+      ::_exit(0);
+    }
+    return std::to_string(child);
+  });
+  ASSERT_GT(std::stoi(said), 0) << said;
+  EXPECT_EQ(take_and_release(dir.path()), "ok");
+  EXPECT_EQ(::kill(std::stoi(said), SIGKILL), 0);
 }
 
 TEST(dir_lock, a_missing_or_closed_directory_is_a_sentence) {

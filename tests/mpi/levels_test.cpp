@@ -377,6 +377,24 @@ TEST(decision, by_time_every_rank_takes_the_same_ones) {
   EXPECT_TRUE(has(story, "1") && has(story, "0")) << story;
 }
 
+TEST(decision, a_level_that_is_seldom_due_is_written_beside_one_that_is_always_in_flight) {
+  for (const char* policy : {"skip", "degrade"}) {
+    const SharedDirectory dir;
+    Session session(MPI_COMM_WORLD, with(usual(dir.path()), {{"policy", policy},
+                                                             {"levels", "local,shared"},
+                                                             {"local.every", "1"},
+                                                             {"shared.every", "10"}}));
+    std::vector<double> u(300000);
+    session.protect("u", u);
+    for (int i = 0; i < 200; ++i) {
+      session.checkpoint();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    session.wait();
+    EXPECT_TRUE(fs::exists(dir.path() + "/shared") && !newest_line(dir.path() + "/shared").empty()) << policy;
+  }
+}
+
 TEST(decision, now_is_now_whatever_the_cadence) {
   const SharedDirectory dir;
   const auto options = with(usual(dir.path()), {{"every", "1000"}, {"policy", "skip"}});

@@ -370,6 +370,36 @@ TEST(resume, with_a_load_callback_that_throws_on_one_rank_is_refused_on_all) {
   EXPECT_TRUE(has(refusal.what, "cannot read it")) << refusal.what;
 }
 
+/// With a lost node, ranks get their data from each other while they fill: one that fails must not leave the others.
+TEST(resume, from_a_partner_with_a_callback_that_throws_is_refused_on_all_with_its_reason) {
+  if (size_of() == 1) GTEST_SKIP() << "one rank has no partner";
+  const SharedDirectory dir;
+  const auto options = with(usual(dir.path()), {{"levels", "partner"}, {"nodes", "2"}});
+  std::vector<double> before(1000), after(1000);
+  const auto protect = [&](Session& s) {
+    s.protect("before", before);
+    s.protect("c", Callbacks{[] { return std::string("bytes"); },
+                             [](std::span<const std::byte>) {
+                               if (rank_of() == size_of() - 1) throw std::runtime_error("cannot read it");
+                             },
+                             {}});
+    s.protect("after", after);
+  };
+  {
+    Session session(MPI_COMM_WORLD, options);
+    protect(session);
+    session.checkpoint(now);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank_of() == 0) fs::remove_all(dir.path() + "/node-1");
+  MPI_Barrier(MPI_COMM_WORLD);
+  Session session(MPI_COMM_WORLD, options);
+  protect(session);
+  const auto refusal = refusal_of([&] { session.resume(); });
+  EXPECT_EQ(refusal.code, Code::user);
+  EXPECT_TRUE(has(refusal.what, "cannot read it")) << refusal.what;
+}
+
 TEST(communicator, between_two_groups_is_refused_alike) {
   if (size_of() == 1) GTEST_SKIP() << "two groups need two ranks";
   const SharedDirectory dir;

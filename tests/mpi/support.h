@@ -83,15 +83,15 @@ struct Refusal {
   std::string what;
 };
 
-/// What a call throws; Code::ok if nothing. Checked to be the same on every rank.
-inline Refusal refusal_of(const std::function<void()>& call) {
+/// What a call throws; Code::ok if nothing. Checked to be the same on every rank of `comm`.
+inline Refusal refusal_of(const std::function<void()>& call, MPI_Comm comm = MPI_COMM_WORLD) {
   Refusal refusal;
   try {
     call();
   } catch (const Error& e) {
     refusal = {e.code(), e.what()};
   }
-  expect_same_on_all_ranks(std::to_string(static_cast<int>(refusal.code)) + refusal.what);
+  expect_same_on_all_ranks(std::to_string(static_cast<int>(refusal.code)) + refusal.what, comm);
   return refusal;
 }
 

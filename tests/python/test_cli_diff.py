@@ -154,3 +154,10 @@ def test_trouble_has_status_2(tmp_path):
     assert "not those that were written" in sentence_of(backstay("diff", a, b), status=2)
     assert "does not exist" in sentence_of(backstay("diff", a, tmp_path / "c"), status=2)
     assert "has a region 'v'" in sentence_of(backstay("diff", a, a, "-r", "v"), status=2)
+
+
+def test_one_rank_is_not_called_ranks(tmp_path):
+    for name, n in (("a", 2), ("b", 1)):
+        Checkpoint(ranks=n).private("x", [np.arange(3)] * n).write(tmp_path / name)
+    assert "saved by 2 and 1 rank" in (text := backstay("diff", tmp_path / "a", tmp_path / "b").out), text
+    assert "1 ranks" not in text

@@ -115,13 +115,42 @@ def test_wrong_wishes_are_sentences(tmp_path):
         (["-r", "stp"], "has no region 'stp': did you mean 'step'?"),
         (["-o", tmp_path / "x.npy"], "can hold one array, not"),
         (["-o", tmp_path / "x", "--virtual"], "ends in .h5"),
-        (["-o", "/proc/nowhere/x.h5"], "No such file"),
+        (["-o", tmp_path / "nowhere/x.h5"], f"There is no directory {tmp_path}/nowhere to write x.h5 to: make it, or"),
+        (["-o", tmp_path / "nowhere/x"], "There is no directory"),
+        (["-o", "/proc/x.h5"], "/proc/x.h5 cannot be written: "),
+        (["-o", "/proc/x"], "/proc/x cannot be written: "),
+        (["-r", "step", "-o", "/proc/x.npy"], "/proc/x.npy cannot be written: "),
     ]:
-        assert text in sentence_of(backstay("export", run, *arguments)), arguments
+        sentence = sentence_of(backstay("export", run, *arguments))
+        assert text in sentence and "errno" not in sentence, arguments
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
 
 def test_a_name_that_hdf5_cannot_hold_is_a_sentence(tmp_path):
     Checkpoint().replicated("a", np.int8(1)).replicated("a/b", np.int8(1)).write(tmp_path)
-    assert "The region 'a/b' cannot be written as HDF5" in sentence_of(
-        backstay("export", tmp_path, "-o", tmp_path / "o.h5")
-    )
+    text = sentence_of(backstay("export", tmp_path, "-o", tmp_path / "o.h5"))
+    assert text.endswith("The region 'a/b' cannot be written as HDF5: Incompatible object (Dataset) already exists.")
+
+
+def test_long_names_are_shortened_and_stay_apart(tmp_path):
+    names = ["ü" * 150 + end for end in "ab"]
+    c = Checkpoint(ranks=2)
+    for k, name in enumerate(names):
+        c.private(name, [np.arange(k + 2)] * 2)
+    c.write(tmp_path / "run")
+    found = backstay("export", tmp_path / "run", "-o", tmp_path / "out", "--json").json
+    assert [len(np.load(path)) for path in found["written"]] == [2, 2, 3, 3]
+    assert len(list((tmp_path / "out").iterdir())) == 4
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_damage_leaves_no_half_export(tmp_path, there):
+    mixed(tmp_path / "run")
+    flip(tmp_path / "run/shared/line-00000042/rank-00007.h5", 8192)
+    out = tmp_path / "out"
+    if there:
+        out.mkdir()
+        (out / "step.npy").write_text("old")
+    sentence_of(backstay("export", tmp_path / "run", "-o", out, "--force"))
+    assert sorted(p.name for p in tmp_path.iterdir()) == (["out", "run"] if there else ["run"])
+    assert not there or [p.read_text() for p in out.iterdir()] == ["old"]

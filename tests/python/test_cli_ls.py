@@ -42,7 +42,9 @@ def test_json_has_stable_keys(tmp_path):
     found = backstay("ls", tmp_path, "--json").json
     assert sorted(found) == ["dir", "lines", "running"] and found["running"] is False
     first = found["lines"][0]
-    keys = "line level whole why notes step call time age_seconds bytes stored_bytes ranks files job program paths"
+    keys = (
+        "line level whole retired why notes step call time age_seconds bytes stored_bytes ranks files job program paths"
+    )
     assert list(first) == keys.split()
     assert (first["line"], first["level"], first["step"], first["whole"], first["why"]) == (2, "shared", 40, True, "")
     assert found["lines"][1]["stored_bytes"] == 2 * found["lines"][1]["bytes"]  # with the partner's copies
@@ -68,9 +70,45 @@ def test_what_is_being_written_is_shown_on_request(tmp_path):
 
 
 def test_an_empty_directory_has_no_lines(tmp_path):
+    (tmp_path / "run.lock").touch()
     ended = backstay("ls", tmp_path)
     assert ended.status == 0 and "There is no line" in ended.out
     assert backstay("ls", tmp_path, "--json").json["lines"] == []
+
+
+def test_a_directory_of_something_else_has_a_sentence(tmp_path):
+    (tmp_path / "foo").touch()
+    text = sentence_of(backstay("ls", tmp_path))
+    assert "does not look like a checkpoint directory" in text and "is this the right directory?" in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_whoever_wants_json_reads_of_failures_there(tmp_path, command):
+    words = {"prune": ["--keep", 1, tmp_path], "view": ["u", tmp_path], "diff": [tmp_path, tmp_path]}
+    ended = backstay(command, *words.get(command, [tmp_path]), "--json")
+    text = sentence_of(ended, 2 if command == "diff" else 1)
+    assert ended.json == {"ok": False, "error": text.removeprefix("backstay: ")}
+
+
+def test_what_is_retired_is_called_so_and_not_counted(tmp_path):
+    two_levels(tmp_path)
+    (tmp_path / "shared/line-00000001/manifest").unlink()
+    ended = backstay("ls", tmp_path)
+    assert "without a manifest" not in ended.out and "retired" not in ended.out
+    rows = backstay("ls", tmp_path, "--all").out.splitlines()
+    assert [row.split()[-1] for row in rows if row.split()[:2] == ["1", "shared"]] == ["retired"]
+    assert all("unfinished" not in row for row in rows)
+    (tmp_path / "shared/line-00000003").mkdir()
+    assert "1 directory without a manifest is not shown" in backstay("ls", tmp_path).out
+
+
+def test_what_a_run_keeps_in_the_directory_is_no_line(tmp_path):
+    two_levels(tmp_path)
+    before = backstay("ls", tmp_path, "--json").json["lines"]
+    (tmp_path / "run.lock").write_text("process 1 on host x\n")
+    found = backstay("ls", tmp_path, "--json").json
+    assert [x["line"] for x in found["lines"]] == [x["line"] for x in before] and found["running"] is False
+    assert backstay("verify", tmp_path).status == 0 and backstay("prune", "--keep", 1, tmp_path).status == 0
 
 
 def test_the_directory_is_an_argument_an_option_a_variable_or_the_usual_one(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """`backstay prune`: what stays, what goes, and when it refuses."""
 
+import errno
 import fcntl
 import os
 import struct
@@ -94,7 +95,7 @@ def flock(kind):
     return struct.pack("hhqqi4x", kind, os.SEEK_SET, 0, 0, 0)
 
 
-@pytest.mark.parametrize("where", ["lock", "node-1/lock"])
+@pytest.mark.parametrize("where", ["lock", "node-1/lock", "run.lock"])
 @pytest.mark.parametrize("command", [fcntl.F_OFD_SETLK, fcntl.F_SETLK])
 def test_a_running_job_is_left_alone(tmp_path, where, command):
     lines(tmp_path)
@@ -123,5 +124,20 @@ def test_a_running_job_is_left_alone(tmp_path, where, command):
 def test_a_directory_of_something_else_is_left_as_it_is(tmp_path):
     (tmp_path / "foo").write_text("")
     ended = backstay("prune", "--keep", 1, tmp_path)
-    assert ended.status == 1 and "holds nothing of backstay" in ended.err
+    assert ended.status == 1 and "does not look like a checkpoint directory" in ended.err
     assert [entry.name for entry in tmp_path.iterdir()] == ["foo"]
+
+
+def test_a_directory_that_may_not_be_written_has_a_sentence_with_a_next_step(tmp_path, monkeypatch):
+    lines(tmp_path)
+    (tmp_path / "lock").mkdir()  # which the superuser cannot open to write either
+    text = sentence_of(backstay("prune", "--keep", 1, tmp_path))
+    assert "cannot be opened (Is a directory), so nothing is removed: do it as the user" in text
+    (tmp_path / "lock").rmdir()
+
+    def refuse(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    text = sentence_of(backstay("prune", "--keep", 1, tmp_path))
+    assert "Line 1 (partner) cannot be removed (" in text and "Permission denied): prune as its owner." in text

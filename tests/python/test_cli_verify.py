@@ -1,9 +1,11 @@
 """`backstay verify`."""
 
+import os
 import shutil
 
 import numpy as np
-from commands import backstay
+import pytest
+from commands import backstay, sentence_of
 from writer import Checkpoint, flip, rewrite
 
 
@@ -33,10 +35,11 @@ def test_damage_is_one_sentence_each_and_status_1(tmp_path):
     flip(tmp_path / "shared/line-00000001/rank-00003.h5", 5000)
     ended = backstay("verify", tmp_path)
     assert ended.status == 1
-    *sentences, summary = ended.out.splitlines()
+    *sentences, left, summary = ended.out.splitlines()
     assert len(sentences) == 3 and all(s.startswith("Line 1 (") and s.endswith(".") for s in sentences)
-    assert "there is no other whole copy of it" in sentences[0] and "HDF5 metadata" in sentences[1]
+    assert "level shared has no other whole copy of it" in sentences[0] and "HDF5 metadata" in sentences[1]
     assert sentences[2].endswith("node-0/partner/line-00000001/rank-00000.h5 is whole.")
+    assert left == "Line 1 (shared) cannot be read, but level partner has this line, too, and can be read."
     assert "damage in 2 lines, at 3 places" in summary
     found = backstay("verify", tmp_path, "--json")
     assert found.status == 1 and found.json["damaged"] == 3 and not found.json["ok"]
@@ -96,7 +99,44 @@ def test_nothing_to_check_is_no_damage(tmp_path):
 
 def test_a_directory_of_something_else_is_not_in_order(tmp_path):
     (tmp_path / "foo").write_text("")
-    ended = backstay("verify", tmp_path)
-    assert ended.status == 1 and "is this the right directory?" in ended.err
+    sentence = sentence_of(backstay("verify", tmp_path))
+    assert "does not look like a checkpoint directory" in sentence and "is this the right directory?" in sentence
+    ended = backstay("verify", tmp_path, "--json")
+    assert ended.status == 1 and ended.json == {"ok": False, "error": sentence.removeprefix("backstay: ")}
     (tmp_path / "shared").mkdir()  # a job began here, and has made no line yet
     assert backstay("verify", tmp_path).status == 0
+
+
+def test_help_says_that_every_line_is_checked():
+    text = " ".join(backstay("verify", "--help").out.split())
+    assert "every line if none is named" in text and "newest whole line" not in text
+
+
+@pytest.mark.parametrize("command", [["verify"], ["ls"], ["prune", "--keep", 1]])
+def test_a_level_that_cannot_be_read_is_a_problem(tmp_path, command):
+    line_at_every_level(tmp_path)
+    shutil.rmtree(tmp_path / "shared")
+    (tmp_path / "shared").symlink_to("shared")  # which the superuser cannot read either
+    ended = backstay(*command, tmp_path)
+    text = sentence_of(ended)
+    assert f"The level {tmp_path}/shared cannot be read (" in text and "which lines it has is not known" in text
+    assert ended.out == ""
+    assert backstay(*command, tmp_path, "--level", "partner").status == 0
+
+
+def test_a_lines_directory_that_cannot_be_read_is_damage(tmp_path):
+    line_at_every_level(tmp_path)
+    (tmp_path / "shared/line-00000002").symlink_to("line-00000002")
+    ended = backstay("verify", tmp_path)
+    assert ended.status == 1 and "Line 2 (shared): the manifest" in ended.out and "cannot be used" in ended.out
+
+
+@pytest.mark.parametrize("name", ["shared", "node-1/partner", "node-0", "shared/line-00000001"])
+def test_what_may_not_be_read_is_not_in_order(tmp_path, name):
+    line_at_every_level(tmp_path)
+    os.chmod(tmp_path / name, 0)
+    if os.access(tmp_path / name, os.R_OK):
+        pytest.skip("the superuser may read everything")
+    ended = backstay("verify", tmp_path)
+    os.chmod(tmp_path / name, 0o700)
+    assert ended.status == 1 and "no damage" not in ended.out

@@ -47,7 +47,7 @@ def test_a_png_is_written(tmp_path):
     assert [p.name for p in tmp_path.iterdir() if "part" in p.name] == []
     assert backstay("view", "u", tmp_path, "-s", "0=1,1=1", "-o", tmp_path / "curve.png").status == 0
     assert "cannot be written" in sentence_of(backstay("view", "u", tmp_path, "-o", tmp_path / "u.nonsense"))
-    assert "No such file" in sentence_of(backstay("view", "u", tmp_path, "-o", tmp_path / "no/u.png"))
+    assert "There is no directory" in sentence_of(backstay("view", "u", tmp_path, "-o", tmp_path / "no/u.png"))
 
 
 def test_a_large_slice_is_thinned_out(tmp_path):

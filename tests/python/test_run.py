@@ -3,12 +3,14 @@
 Every launcher that is there is tried: Open MPI's on PATH or beside this Python, and MPICH's on PATH.
 """
 
+import fcntl
 import json
 import os
 import re
 import shlex
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -32,7 +34,8 @@ MPICH = shutil.which("mpiexec.hydra", path=PLACES)
 LIMIT = 60  # seconds for one command; far more than any needs
 
 APP = '''#!{python} -IS
-"""Stand-in: {name} CALLS [how]. Commits a line every 5 calls; goes on from the newest. `how`: exit:S, hang, deaf."""
+"""Stand-in: {name} CALLS [how]. Commits a line every 5 calls; goes on from the newest.
+`how`: exit:S, hang, deaf, refused."""
 import glob, os, signal, sys, time
 env = os.environ
 rank = int(env.get("OMPI_COMM_WORLD_RANK") or env.get("PMI_RANK") or 0)
@@ -51,10 +54,12 @@ def touch(directory, name):
     open(f"{{directory}}/{{name}}", "w").close()
 if "BACKSTAY_LOCAL_DIR" in env:
     touch(env["BACKSTAY_LOCAL_DIR"].replace("%n", str(node)), "lock")
+if how == "refused":
+    sys.exit(1)
 kills = [k.split("@") for k in env.get("BACKSTAY_KILL", "").split(",") if k]
 done = max([int(p.split("-")[-1].split("/")[0]) for p in glob.glob(f"{{here}}/shared/line-*/manifest")] or [0])
 call = 0
-seen = [f"{{name}}={{value}}" for name, value in env.items() if name.startswith("BACKSTAY_")]
+seen = [f"{{name}}={{value}}" for name, value in env.items() if "BACKSTAY_" in name]
 print(f"rank {{rank}} starts at {{done}}", *seen, flush=True)
 while done < calls and not stop:
     done, call = done + 1, call + 1
@@ -222,6 +227,94 @@ def test_killed_node_loses_its_directory_and_no_other(tmp_path, app, launcher):
     assert removed["node"] == 1 and removed["directory"] == str(tmp_path / "ck" / "node-1")
     assert "BACKSTAY_NODES=2" in done.stdout and f"BACKSTAY_LOCAL_DIR={tmp_path}/ck/node-%n" in done.stdout
     assert (tmp_path / "ck" / "node-0" / "lock").exists()
+
+
+@pytest.mark.parametrize("how", ["refused", "exit:3"])
+def test_node_of_a_launch_that_failed_before_its_kill_keeps_its_directory(tmp_path, app, launcher, how):
+    words = ["--nodes", 2, "--relaunch", 0, "--kill", "node1@1000", "--mpirun", launcher]
+    done = run(tmp_path, "-n", 2, *words, "--", app, 3, how)
+    assert "the kill did not happen: the job ended with status" in done.stderr
+    assert (tmp_path / "ck" / "node-1" / "lock").exists() and not events(tmp_path, "node_removed")
+
+
+@pytest.mark.parametrize("interrupts", [1, 2])
+def test_node_of_a_launch_that_was_interrupted_before_its_kill_keeps_its_directory(tmp_path, app, launcher, interrupts):
+    words = ["--nodes", 2, "--kill", "node1@100000", "--mpirun", launcher]
+    process = start(tmp_path, "-n", 2, *words, "--", app, 200000, *["deaf"] * (interrupts - 1))
+    pids(tmp_path, 2)
+    time.sleep(0.2)
+    for _ in range(interrupts):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+    _, err = process.communicate(timeout=LIMIT)
+    assert "the kill did not happen: the job was asked to end" in err
+    assert (tmp_path / "ck" / "node-1" / "lock").exists() and not events(tmp_path, "node_removed")
+
+
+def test_node_of_a_launch_that_hung_before_its_kill_keeps_its_directory(tmp_path, app):
+    words = ["--nodes", 2, "--relaunch", 0, "--hang", 1.5, "--kill", "node1@1000"]
+    done = run(tmp_path, "-n", 2, *words, "--", app, 12, "hang")
+    assert "the kill did not happen: the launch hung" in done.stderr
+    assert (tmp_path / "ck" / "node-1" / "lock").exists() and not events(tmp_path, "node_removed")
+
+
+def test_node_directory_that_another_job_holds_is_left_alone(tmp_path, app):
+    node = tmp_path / "ck" / "node-0"
+    node.mkdir(parents=True)
+    with open(node / "lock", "w") as other:
+        fcntl.fcntl(other, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        done = run(tmp_path, "-n", 1, "--nodes", 1, "--kill", "node0@7", "--", app, 9)
+    assert done.returncode == 0, done.stderr
+    assert "is in use by another job and was left alone" in done.stderr
+    assert (node / "lock").exists() and not events(tmp_path, "node_removed")
+
+
+def refused(tmp_path, app):
+    """What a second run on the same directory, of other ranks, says; it must end at once and launch nothing."""
+    done = run(tmp_path, "-n", 2, "--json", "--", app, 5)
+    (said,) = done.stderr.splitlines()
+    assert done.returncode == 2 and not [e for e in events(tmp_path, "launch") if e["ranks"] == 2]
+    assert json.loads(done.stdout) == {"ok": False, "error": said.removeprefix("backstay: ")}
+    return said
+
+
+def test_second_run_on_a_directory_is_refused_also_between_two_launches(tmp_path, app):
+    process = start(tmp_path, "-n", 1, "--kill", "0@30", "--", app, 100000)
+    pids(tmp_path, 1)
+    try:
+        said = refused(tmp_path, app)
+        assert f"{tmp_path}/ck is in use by another `backstay run` (process {process.pid} on host " in said
+        assert "wait until it ends, stop it, or choose another directory" in said
+        assert wait_until(lambda: events(tmp_path, "exit"))
+        refused(tmp_path, app)
+    finally:
+        process.terminate()
+        process.wait(timeout=LIMIT)
+    assert run(tmp_path, "-n", 1, "--", app, 5).returncode == 0
+
+
+def test_killed_run_does_not_keep_its_directory(tmp_path, app):
+    process = start(tmp_path, "-n", 1, "--", app, 100000, "deaf")
+    pids(tmp_path, 1)
+    process.kill()
+    process.wait(timeout=LIMIT)
+    assert run(tmp_path, "-n", 1, "--", app, 5).returncode == 0
+
+
+def test_a_job_is_told_that_its_stderr_comes_to_a_terminal(tmp_path, app, monkeypatch):
+    monkeypatch.setenv("_BACKSTAY_TERMINAL", "1")  # of a run around this one
+    assert "_BACKSTAY_TERMINAL" not in run(tmp_path, "-n", 2, "--", app, 1).stdout
+    above, below = os.openpty()
+    command = [*COMMAND, "run", "--dir", "ck", "-n", "2", "--", app, "1"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=below, timeout=LIMIT)
+    os.close(above)
+    os.close(below)
+    assert done.stdout.count(b"_BACKSTAY_TERMINAL=1") == (2 if OPENMPI else 0)
+
+
+def test_open_mpi_passes_the_terminal_on_to_other_machines():
+    words = Launcher(Path("mpirun"), "openmpi").command(2, {"_BACKSTAY_TERMINAL": "1", "_BACKSTAY_RUN_ID": "x"})
+    assert [b for a, b in zip(words, words[1:]) if a == "-x"] == ["_BACKSTAY_TERMINAL"]
 
 
 def test_directory_that_is_not_a_nodes_is_left_alone(tmp_path, app):

@@ -82,14 +82,19 @@ def test_blocks_and_lists_of_four_ranks_come_back_on(mpi, ranks):
     assert "all is back" in mpi(ranks, "from mpi4py import MPI\n" + START + READ)
 
 
-@pytest.mark.parametrize(("layout", "share"), [("file-per-rank", 9 / 37), ("one-file", 1.0)])
-def test_file_says_how_much_of_a_block_it_holds_and_has_nan_for_the_rest(mpi, tmp_path, layout, share):
-    mpi(4, START.replace("log=", f"shared_layout={layout!r}, log=") + WRITE)
-    name = {"file-per-rank": "rank-00000.h5", "one-file": "all.h5"}[layout]
+@pytest.mark.parametrize(
+    ("options", "name", "rows", "held"),
+    [
+        ("shared_layout='file-per-rank'", "rank-00000.h5", 9, 9),
+        ("shared_files=2", "node-00000.h5", 37, 18),
+        ("shared_layout='one-file'", "all.h5", 37, 37),
+    ],
+)
+def test_file_says_how_much_of_a_block_it_holds_and_has_nan_for_the_rest(mpi, tmp_path, options, name, rows, held):
+    mpi(4, START.replace("log=", f"{options}, log=") + WRITE)
     with h5py.File(tmp_path / "ck/shared/line-00000001" / name) as file:
         u = file["u"]
-        assert u.shape == (37, 4) and u.attrs["covered"] == share
-        held = round(37 * share)
+        assert u.shape == (rows, 4) and u.attrs["covered"] == held / 37
         assert (u[:held] == np.arange(held * 4).reshape(-1, 4)).all() and np.isnan(u[held:]).all()
 
 

@@ -12,7 +12,7 @@ from typing import Optional
 
 import typer
 
-from backstay.cli.common import complain
+from backstay.cli.common import fail
 from backstay.lines import Problem
 
 app = typer.Typer(
@@ -79,17 +79,19 @@ def main(arguments: Optional[list] = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a letter is no reason to fail
+    words = sys.argv[1:] if arguments is None else arguments
+    as_json = "--json" in words[: words.index("--") if "--" in words else None]
     try:
         app(args=arguments, prog_name="backstay")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except Problem as problem:
-        complain(str(problem))
+        fail(str(problem), as_json)
         return 1
     except BrokenPipeError:  # `backstay ls | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
-        complain(f"{error.filename or 'The system'}: {error.strerror or error}.")
+        fail(f"{error.filename or 'The system'}: {error.strerror or error}.", as_json)
         return 1
     return 0

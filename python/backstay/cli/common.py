@@ -1,5 +1,6 @@
 """What the commands share: which directory and line is meant, sentences, tables, JSON, progress."""
 
+import contextlib
 import json
 import math
 import os
@@ -15,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from backstay.lines import Directory, Line, Problem, newest_whole, open_directory, read_lines
+from backstay.lines import Directory, Line, Problem, Unreadable, newest_whole, open_directory, read_lines
 
 DEFAULT_DIR = "backstay-checkpoints"
 ATTEMPTS = 5  # a running job may retire a line while it is read; five in a row would mean that it never pauses
@@ -60,6 +61,13 @@ def warn(sentence: str) -> None:
     stderr().print(printable(sentence), style="yellow", soft_wrap=True)
 
 
+def fail(sentence: str, as_json: bool) -> None:
+    """What a command says that cannot do its work; whoever asked for JSON reads it there, too."""
+    complain(sentence)
+    if as_json:
+        print_json({"ok": False, "error": sentence})
+
+
 def complain(sentence: str) -> None:
     """An error on stderr, with the words 'backstay: ' before it, so that a job's log says who speaks."""
     stderr().print(Text.assemble(("backstay: ", "bold red"), printable(sentence)), soft_wrap=True)
@@ -84,6 +92,17 @@ class Target:
     def open(self) -> Directory:
         return open_directory(self.path)
 
+    def open_ours(self) -> Directory:
+        """The directory, or a Problem if no job has worked in it."""
+        directory = self.open()
+        if not directory.is_ours():
+            raise Problem(
+                f"{self.path} does not look like a checkpoint directory, because it holds nothing of backstay, such as "
+                "session.json or a level: is this the right directory?",
+                "missing",
+            )
+        return directory
+
     def lines(self) -> list:
         """The committed lines that are meant, newest first; a Problem where a named line is not there."""
         lines = [x for x in read_lines(self.open(), self.level, self.number) if not x.unfinished]
@@ -93,35 +112,67 @@ class Target:
             )
         return lines
 
-    def line(self) -> Line:
-        """The line that is meant: the newest whole one if no number was given."""
+    def copies(self) -> list:
+        """The line that is meant, the newest whole one if no number was given: once for each level that has it, also
+        where it is not whole."""
         lines = self.lines()
         whole = newest_whole(lines)
         if whole:
-            return whole
+            return [x for x in lines if x.number == whole.number and x.may_be_of_checkpoint_of(whole)]
         if not lines:
             raise Problem(f"There is no checkpoint{self._at()} yet.", "missing")
-        why = f"{lines[0].title[0].upper()}{lines[0].title[1:]} is not whole: {lines[0].why}"
+        why = f"{lines[0].heading} is not whole: {lines[0].why}"
         if self.number is None and len(lines) > 1:
             why = f"None of the {len(lines)} lines{self._at()} is whole; of the newest: {lines[0].why}"
-        raise Problem(f"{why}.", "missing")
+        raise Problem(f"{why}.{self._other_level(lines[0])}", "missing")
 
     def _at(self) -> str:
         return f" in {self.path}" + (f" at level {self.level}" if self.level else "")
 
     def read(self, work: Callable):
-        """work(line), again with another line where a running job retires the one that is being read."""
+        """work(line), at another level where the line cannot be read, and again where a running job retires it."""
         for _ in range(ATTEMPTS):
-            line = self.line()
+            with contextlib.suppress(Retired):
+                return self._read_once(work)
+        raise Problem(f"The running job retires the lines of {self.path} faster than they can be read.", "vanished")
+
+    def _read_once(self, work: Callable):
+        failures, copies = [], self.copies()
+        for line in copies:
+            if not line.whole:
+                failures.append(f"{line.heading} is not whole: {line.why}.")
+                continue
             try:
                 result = work(line)
-            except Problem:
-                if line.still_there():
+            except Problem as problem:
+                _require_there(line)
+                if not (isinstance(problem, Unreadable) and problem.line is line):
                     raise
+                failures.append(str(problem))
             else:
-                if line.still_there():
-                    return result
-        raise Problem(f"The running job retires the lines of {self.path} faster than they can be read.", "vanished")
+                _require_there(line)
+                for failure in failures:
+                    warn(f"{failure} Level {line.level} is used instead.")
+                return result
+        raise Problem(" ".join(failures) + self._other_level(copies[0]))
+
+    def _other_level(self, line: Line) -> str:
+        """What to try where a level was chosen, and the line cannot be read there."""
+        with contextlib.suppress(Problem):  # of a level that was not asked for
+            lines = read_lines(self.open(), None, line.number) if self.level else []
+            for other in lines:
+                if other.whole and other.level != self.level and line.may_be_of_checkpoint_of(other):
+                    return f" Level {other.level} has line {line.number}, too: try --level {other.level}."
+        return ""
+
+
+class Retired(Exception):
+    """A running job took the line while it was read."""
+
+
+def _require_there(line: Line) -> None:
+    if not line.still_there():
+        raise Retired
 
 
 def split_target(text: Optional[str]) -> tuple:

@@ -41,7 +41,7 @@ def diff(
         left, right = common.Target(a, dir_option, None, level), common.Target(b, dir_option, None, level)
         lines, results = left.read(lambda x: right.read(lambda y: ((x, y), _compare_lines(x, y, region, allowed))))
     except Problem as problem:
-        common.complain(str(problem))
+        common.fail(str(problem), as_json)
         raise typer.Exit(2) from problem
     same = all(r.status == "same" for r in results)
     if as_json:
@@ -91,7 +91,8 @@ def _compare_regions(name: str, left, right, allowed: Tolerance, progress) -> It
     if left is None or right is None:
         yield Result(name, status="only in B" if left is None else "only in A")
     elif [a.rank for a in left] != [b.rank for b in right]:
-        why = f"private to each rank, and saved by {len(left[0].ranks)} and {len(right[0].ranks)} ranks"
+        ranks = common.plural(len(right[0].ranks), "rank")
+        why = f"private to each rank, and saved by {len(left[0].ranks)} and {ranks}"
         yield Result(name, status="ranks", why=why)
     else:
         for a, b in zip(left, right):

@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import re
+import shutil
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -9,10 +11,11 @@ import numpy as np
 import typer
 
 from backstay.cli import common
-from backstay.lines import Line, Problem
+from backstay.lines import Line, Problem, crc32c
 from backstay.regions import Array, arrays_by_name, tiles_of
 
 HDF5_ENDINGS = (".h5", ".hdf5", ".hdf", ".he5", ".nc")
+LONGEST_NAME = 200  # bytes of a region's name in that of a file, of which file systems allow 255
 SMALL = 1 << 16  # bytes; a replicated region up to this size is copied into a virtual file
 
 
@@ -70,13 +73,36 @@ def no_such_region(name: str, known, line: Line) -> Problem:
 
     near = get_close_matches(name, list(known), 1)
     hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(list(known)[:10]) or 'none'}."
-    return Problem(f"{line.title[0].upper()}{line.title[1:]} has no region '{name}': {hint}", "missing")
+    return Problem(f"{line.heading} has no region '{name}': {hint}", "missing")
+
+
+def require_parent(path: Path) -> None:
+    """A Problem unless the directory is there in which `path` is to be made: it may be mistyped."""
+    if not path.parent.is_dir():
+        raise Problem(f"There is no directory {path.parent} to write {path.name} to: make it, or name another with -o.")
+
+
+@contextlib.contextmanager
+def failures_named(path: Path):
+    """What the system or HDF5 says of a failure to write becomes a sentence about `path`."""
+    try:
+        yield
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno else _innermost(error)
+        raise Problem(f"{path} cannot be written: {why}.", "io") from error
+
+
+def _innermost(error: Exception) -> str:
+    """Of HDF5's nested "unable to do this (unable to do that (the cause))" the cause."""
+    cause = re.search(r"\(([^()]+)\)+$", str(error))
+    return cause[1] if cause else str(error)
 
 
 def _refuse_to_replace(path: Path, force: bool) -> None:
     if path.suffix and path.suffix.lower() not in (*HDF5_ENDINGS, ".npy") and not path.is_dir():
         endings = ", ".join((*HDF5_ENDINGS, ".npy"))
         raise Problem(f"{path} ends in {path.suffix}, which says nothing: {endings}, or a directory without an ending.")
+    require_parent(path)
     if path.is_dir() and path.suffix.lower() in (*HDF5_ENDINGS, ".npy"):
         raise Problem(f"{path} is a directory.")
     taken = path.exists() and not (path.is_dir() and not any(path.iterdir()))
@@ -88,7 +114,7 @@ def _write(path: Path, line: Line, arrays: list, virtual: bool) -> list:
     for array in arrays:
         array.require_readable()
     if path.suffix.lower() in HDF5_ENDINGS:
-        with _replacing(path) as part:
+        with failures_named(path), _replacing(path) as part:
             return _write_hdf5(part, line, arrays, virtual)
     if virtual:
         raise Problem(f"Only an HDF5 file can be virtual: give it a name that ends in .h5, not {path}.")
@@ -97,16 +123,17 @@ def _write(path: Path, line: Line, arrays: list, virtual: bool) -> list:
             raise Problem(
                 f"{path} can hold one array, not {len(arrays)}: choose one with --region, or name a directory."
             )
-        return _write_npy(path, arrays)
-    path.mkdir(parents=True, exist_ok=True)
-    return [name for array in arrays for name in _write_npy(path / _file_name(array), [array])]
+        with failures_named(path), _replacing(path) as part:
+            _write_npy(part, arrays[0], path.name)
+        return [str(path)]
+    with failures_named(path):
+        return _write_directory(path, arrays)
 
 
 @contextlib.contextmanager
 def _replacing(path: Path):
     """A name to write under; the file gets its own name when it is complete, and goes if it never is."""
     part = path.with_name(path.name + ".part")
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         yield part
         os.replace(part, path)
@@ -123,20 +150,38 @@ def _file_name(array: Array) -> str:
         c if c.isprintable() and c not in "/%" else "".join(f"%{b:02X}" for b in c.encode("utf-8", "replace"))
         for c in array.name
     )
+    if len(safe.encode()) > LONGEST_NAME:  # its checksum keeps it apart from others that begin alike
+        safe = f"{safe.encode()[:LONGEST_NAME].decode(errors='ignore')}-{crc32c(safe.encode()):08x}"
     return f"{safe}.rank-{array.rank:05d}.npy" if array.rank >= 0 else f"{safe}.npy"
 
 
-def _write_npy(path: Path, arrays: list) -> list:
-    array = arrays[0]
+def _write_directory(path: Path, arrays: list) -> list:
+    """All files, or none: they get their place when all are complete."""
+    is_new = not path.is_dir()
+    part = path.with_name(f"{path.name}.part-{os.getpid()}") if is_new else path / f".part-{os.getpid()}"
+    part.mkdir()
+    try:
+        names = [_file_name(array) for array in arrays]
+        for array, name in zip(arrays, names):
+            _write_npy(part / name, array, name)
+        if is_new:
+            os.rename(part, path)
+        else:
+            for name in names:
+                os.replace(part / name, path / name)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return [str(path / name) for name in names]
+
+
+def _write_npy(path: Path, array: Array, label: str) -> None:
     header = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
-    with _replacing(path) as part, common.Progress(f"writing {path.name}", array.bytes) as progress:
-        with open(part, "wb") as file:
-            np.lib.format.write_array_header_2_0(file, header)
-            for low, high in tiles_of(array.shape, array.dtype.itemsize):  # in C order: the file is written straight on
-                values = array.read(low, high)
-                file.write(values.tobytes())
-                progress.advance(values.nbytes)
-    return [str(path)]
+    with open(path, "wb") as file, common.Progress(f"writing {label}", array.bytes) as progress:
+        np.lib.format.write_array_header_2_0(file, header)
+        for low, high in tiles_of(array.shape, array.dtype.itemsize):  # in C order: the file is written straight on
+            values = array.read(low, high)
+            file.write(values.tobytes())
+            progress.advance(values.nbytes)
 
 
 # ---- HDF5 -------------------------------------------------------------------------------------------------------
@@ -156,7 +201,7 @@ def _write_hdf5(path: Path, line: Line, arrays: list, virtual: bool) -> list:
             except (ValueError, TypeError, KeyError, RuntimeError, OSError) as error:
                 if getattr(error, "errno", None):
                     raise  # the storage, not the region
-                raise Problem(f"The region '{array.label}' cannot be written as HDF5: {error}.") from error
+                raise Problem(f"The region '{array.label}' cannot be written as HDF5: {_innermost(error)}.") from error
         return [_hdf5_name(array) for array in arrays]
 
 

@@ -7,8 +7,8 @@ import typer
 from rich.text import Text
 
 from backstay.cli import common
-from backstay.cli.locks import is_job_running
 from backstay.lines import Directory, Line, Problem, read_lines
+from backstay.locks import is_job_running
 from backstay.regions import arrays_by_name
 
 LONG_TABLE = 200  # files; beyond, finding the step would read too much for a list
@@ -29,7 +29,7 @@ def ls(
     """Works while the job runs. A line is called whole after a look at every file's size and header; `backstay verify`
     checks every byte."""
     target = common.Target(directory, dir_option, None, level)
-    opened = target.open()
+    opened = target.open_ours()
     lines = read_lines(opened, target.level, target.number)
     shown = [line for line in lines if everything or not line.unfinished]
     rows = [_describe(line) for line in shown]
@@ -37,7 +37,7 @@ def ls(
     if as_json:
         common.print_json({"dir": str(target.path), "running": running, "lines": rows})
         return
-    _print(opened, shown, rows, running, len(lines) - len(shown))
+    _print(opened, shown, rows, running, [] if everything else [line for line in lines if line.unfinished])
 
 
 def _describe(line: Line) -> dict:
@@ -46,6 +46,7 @@ def _describe(line: Line) -> dict:
         "line": line.number,
         "level": line.level,
         "whole": line.whole,
+        "retired": line.retired,
         "why": line.why,
         "notes": line.notes,
         "step": step_of(line),
@@ -75,7 +76,7 @@ def step_of(line: Line) -> Optional[int]:
         return None
 
 
-def _print(opened: Directory, lines: list, rows: list, running: Optional[bool], hidden: int) -> None:
+def _print(opened: Directory, lines: list, rows: list, running: Optional[bool], hidden: list) -> None:
     if lines and common.stdout().width < NARROW:
         for line in lines:
             common.stdout().print(Text.assemble(f"{line.title}: ", _state(opened, line)))
@@ -90,9 +91,10 @@ def _print(opened: Directory, lines: list, rows: list, running: Optional[bool], 
     else:
         common.say(f"There is no line in {opened.path} yet.")
     footer = ["A job is running here."] if running else []
-    if hidden:
-        what = "directory without a manifest is" if hidden == 1 else "directories without a manifest are"
-        footer.append(f"{hidden} {what} not shown (--all).")
+    unfinished = sum(not line.retired for line in hidden)  # those that are retired are there as long as the job
+    if unfinished:
+        what = "directory without a manifest is" if unfinished == 1 else "directories without a manifest are"
+        footer.append(f"{unfinished} {what} not shown (--all).")
     if footer:
         common.say(" ".join(footer), style="dim")
 
@@ -108,7 +110,7 @@ def _cells(opened: Directory, line: Line, row: dict) -> list:
 
 def _state(opened: Directory, line: Line) -> Text:
     if line.unfinished:
-        return Text("unfinished", style="dim")
+        return Text("retired" if line.retired else "unfinished", style="dim")
     if not line.whole:
         return Text(f"not whole: {_short(opened, line.why)}", style="red")
     if line.notes:

@@ -1,6 +1,7 @@
 """`backstay prune`: removes old lines."""
 
 import contextlib
+import errno
 import os
 import stat
 from typing import Annotated
@@ -8,8 +9,8 @@ from typing import Annotated
 import typer
 
 from backstay.cli import common
-from backstay.cli.locks import is_job_running, locked
 from backstay.lines import LEVELS, Directory, Line, Problem, read_lines, verify_line
+from backstay.locks import is_job_running, locked
 
 
 def prune(
@@ -26,9 +27,7 @@ def prune(
     byte of what is kept is checked first, so that the last good line is not removed in favour of a damaged one. What
     is newer than the newest whole line stays. Refuses while a job is running: that one prunes by itself."""
     target = common.Target(directory, dir_option, None, level)
-    opened = target.open()
-    if not opened.is_ours():
-        raise Problem(f"{target.path} holds nothing of backstay: there is nothing to prune.", "missing")
+    opened = target.open_ours()
     if dry_run and is_job_running(opened):
         common.warn("A job is running here; without --dry-run this would be refused.")
     with contextlib.nullcontext() if dry_run else locked(opened, force):
@@ -66,8 +65,7 @@ def _newest_good(lines: list, keep: int, trust: bool) -> list:
             if trust or verify_line(line, progress.advance).readable:
                 good.append(line)
             else:
-                name = line.title[0].upper() + line.title[1:]
-                common.warn(f"{name} is damaged and does not count: `backstay verify` says how.")
+                common.warn(f"{line.heading} is damaged and does not count: `backstay verify` says how.")
     return good
 
 
@@ -82,12 +80,21 @@ def _size(line: Line) -> int:
 def _remove(lines: list) -> None:
     """Oldest first. All manifests of a line go before its files, so that a stop in between leaves no torn line."""
     for line in reversed(lines):
-        for holding in line.holdings:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(holding.path / "manifest")
-            _sync(holding.path)
-        for holding in line.holdings:
-            _remove_directory(holding.path)
+        try:
+            _remove_line(line)
+        except OSError as error:
+            raise Problem(
+                f"{line.heading} cannot be removed ({error.filename}: {error.strerror}): prune as its owner.", "io"
+            ) from error
+
+
+def _remove_line(line: Line) -> None:
+    for holding in line.holdings:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(holding.path / "manifest")
+        _sync(holding.path)
+    for holding in line.holdings:
+        _remove_directory(holding.path)
 
 
 def _sync(path) -> None:
@@ -108,6 +115,8 @@ def _remove_directory(path) -> None:
     try:
         os.rmdir(path)
     except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
         raise Problem(
             f"{path} holds a directory that backstay did not make; its other files are removed.", "io"
         ) from error
@@ -136,8 +145,7 @@ def _print_json(kept: list, removed: list, freed: int, dry_run: bool) -> None:
 def _print(target: common.Target, kept: list, removed: list, freed: int, dry_run: bool) -> None:
     verb = "would be removed" if dry_run else "removed"
     for line in removed:
-        state = "" if line.whole else " (unfinished)" if line.unfinished else " (not whole)"
-        common.say(f"{verb}: {line.title}{state}")
+        common.say(f"{verb}: {line.title}{_state(line)}")
     if not kept:
         common.say(f"There is no whole line in {target.path}, so nothing is removed.")
     elif not removed:
@@ -145,3 +153,9 @@ def _print(target: common.Target, kept: list, removed: list, freed: int, dry_run
     else:
         done = "would be freed" if dry_run else "freed"
         common.say(f"{common.human_bytes(freed)} {done}; {common.plural(len(kept), 'whole line')} kept.", style="green")
+
+
+def _state(line: Line) -> str:
+    if line.whole:
+        return ""
+    return " (retired)" if line.retired else " (unfinished)" if line.unfinished else " (not whole)"

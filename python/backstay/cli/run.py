@@ -10,6 +10,7 @@ import typer
 
 from ..job import Job, find_app, parse_kill, parse_options
 from ..launch import run_job, say
+from ..lines import Problem
 from ..mpirun import LaunchError, find
 from .common import DEFAULT_DIR
 
@@ -61,8 +62,10 @@ def run(
             hang=hang,
         )
         report = run_job(job)
-    except LaunchError as problem:
+    except (LaunchError, Problem) as problem:
         say(str(problem))
+        if as_json:
+            print(json.dumps({"ok": False, "error": str(problem)}), flush=True)
         raise typer.Exit(2) from None
     if as_json:
         print(json.dumps(dataclasses.asdict(report)), flush=True)

@@ -1,15 +1,20 @@
 """`backstay verify`: every byte of every copy."""
 
 import time
+from typing import Annotated, Optional
 
 import typer
 
 from backstay.cli import common
 from backstay.lines import Damage, verify_line
 
+TargetArgument = Annotated[
+    Optional[str], typer.Argument(metavar="LINE|DIR|DIR@LINE", help="What to check; every line if none is named.")
+]
+
 
 def verify(
-    target: common.TargetArgument = None,
+    target: TargetArgument = None,
     dir_option: common.DirOption = None,
     level: common.LevelOption = None,
     as_json: common.JsonOption = False,
@@ -17,6 +22,7 @@ def verify(
     """Headers, tables, HDF5 metadata, every region's checksum and the zeros between, of the original and of the
     partner's copy. Prints one sentence for each damage; the exit status is 1 if there is any."""
     wanted = common.Target(target, dir_option, None, level)
+    wanted.open_ours()
     lines = wanted.lines()
     started = time.monotonic()
     with common.Progress("checking", sum(line.stored_bytes for line in lines)) as progress:
@@ -27,17 +33,19 @@ def verify(
         _print_json(wanted, results, progress.done, seconds)
     else:
         _print(wanted, results, damage, progress.done, seconds)
-    if damage or (not lines and not wanted.open().is_ours()):
+    if damage:
         raise typer.Exit(1)
 
 
 def _verify(line, progress: common.Progress) -> dict:
-    damage = verify_line(line, progress.advance).damage
+    found = verify_line(line, progress.advance)
+    damage = found.damage
     if not damage and not line.whole:
-        damage = [Damage(line.number, line.level, "", f"{line.title[0].upper()}{line.title[1:]}: {line.why}.")]
+        damage = [Damage(line.number, line.level, "", f"{line.heading}: {line.why}.")]
     # What a running job retired meanwhile was overwritten under our eyes: that is no damage.
     retired = line.manifest is not None and not line.still_there()
-    return {"line": line, "retired": retired, "damage": [] if retired else damage}
+    readable = found.readable and line.whole and not retired
+    return {"line": line, "retired": retired, "readable": readable, "damage": [] if retired else damage}
 
 
 def _print_json(wanted: common.Target, results: list, done: int, seconds: float) -> None:
@@ -47,6 +55,7 @@ def _print_json(wanted: common.Target, results: list, done: int, seconds: float)
             "level": r["line"].level,
             "whole": r["line"].whole and not r["retired"],
             "retired": r["retired"],
+            "readable": r["readable"],
             "damage": [{"path": d.path, "sentence": d.sentence} for d in r["damage"]],
         }
         for r in results
@@ -64,14 +73,24 @@ def _print(wanted: common.Target, results: list, damage: list, done: int, second
         if r["retired"]:
             common.say(f"The running job retired {r['line'].title} while it was checked.", style="dim")
     if not results:
-        if wanted.open().is_ours():
-            common.say(f"There is no line in {wanted.path} to check yet.")
-        else:
-            common.warn(f"{wanted.path} holds nothing of backstay: is this the right directory?")
+        common.say(f"There is no line in {wanted.path} to check yet.")
         return
     checked = f"{common.plural(len(results), 'line')}, {common.human_bytes(done)} checked in {seconds:.1f} s"
     if not damage:
         common.say(f"{checked}: no damage.", style="green")
         return
+    for sentence in _what_is_left(results):
+        common.say(sentence)
     bad = sum(1 for r in results if r["damage"])
     common.say(f"{checked}: damage in {common.plural(bad, 'line')}, at {common.plural(len(damage), 'place')}.")
+
+
+def _what_is_left(results: list) -> list:
+    """For each line that a level has lost: which other level still has it."""
+    out = []
+    for lost in [r["line"] for r in results if not r["readable"] and not r["retired"]]:
+        others = [r["line"] for r in results if r["readable"] and r["line"].number == lost.number]
+        level = next((line.level for line in others if lost.may_be_of_checkpoint_of(line)), None)
+        if level:
+            out.append(f"{lost.heading} cannot be read, but level {level} has this line, too, and can be read.")
+    return out

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from backstay.cli import common, picture
-from backstay.cli.export import no_such_region
+from backstay.cli.export import failures_named, no_such_region, require_parent
 from backstay.lines import Line, Problem
 from backstay.regions import TILE, Array, arrays_by_name
 
@@ -220,10 +220,12 @@ def _print(s: Slice, out: Optional[Path]) -> None:
 def _write_png(s: Slice, out: Path) -> None:
     if not s.axes:
         raise Problem(f"The slice of '{s.array.label}' is one number; there is nothing to draw into {out}.")
+    require_parent(out)
     part = out.with_name(f".{out.name}.part{out.suffix or '.png'}")
     try:
-        picture.write(s.values, part, s.title, s.array.units, s.axes, s.step)
-        os.replace(part, out)
+        with failures_named(out):
+            picture.write(s.values, part, s.title, s.array.units, s.axes, s.step)
+            os.replace(part, out)
     except ValueError as error:
         raise Problem(f"{out} cannot be written: {error}.") from error
     finally:
