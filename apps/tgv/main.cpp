@@ -1,5 +1,5 @@
-// The Taylor-Green vortex under protection. The five lines that backstay needs end with `// backstay`, and
-// run.resume() stands in the header of the loop; all else would be here without it.
+// The Taylor-Green vortex under protection. The six lines that backstay needs end with `// backstay`; besides, two
+// values are kept only to refuse a resume with other options (struct Kept). All else would be here without it.
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -45,6 +45,24 @@ std::string checkpoint_note(const backstay::Status& status) {
          " in flight";
 }
 
+/// What decides the rows of the curve and is no state. Kept with the checkpoints, because a run that went on with other
+/// values would print a wrong curve without a word.
+struct Kept {
+  double dt;
+  int output_every;
+};
+
+void require_same_run(const Kept& saved, const Kept& given, const tgv::Simulation& sim) {
+  constexpr const char* advice = "use that one again, or another directory for this run";
+  if (saved.dt != given.dt)
+    throw std::runtime_error("the checkpoint was made with another --cfl (a time step of " + std::to_string(saved.dt) +
+                             " instead of " + std::to_string(given.dt) + "): " + advice);
+  if (saved.output_every != given.output_every)
+    throw std::runtime_error("the checkpoint was made with --output-every " + std::to_string(saved.output_every) +
+                             " instead of " + std::to_string(given.output_every) + ": " + advice);
+  sim.require_end_ahead();
+}
+
 void simulate(int argc, char** argv, const tgv::Options& options) {
   backstay::Session run(argc, argv);  // backstay
   tgv::Simulation sim(run.comm(), options);
@@ -59,21 +77,17 @@ void simulate(int argc, char** argv, const tgv::Options& options) {
   for (const NamedField& f : named_fields(sim.solver())) {
     run.protect(f.name, backstay::inside(f.data, with_halo, halos), placed, "1");  // backstay
   }
-  double dt = sim.solver().dt();
-  run.protect("dt", dt);  // a guard, not state: the curve would go wrong without a word
-  const auto must_be_as_it_was = [&](bool resumed) {
-    if (resumed && dt != sim.solver().dt())
-      throw std::runtime_error("the checkpoint was made with another --cfl (a time step of " + std::to_string(dt) +
-                               " instead of " + std::to_string(sim.solver().dt()) +
-                               "): use that one again, or another directory for this run");
-  };
-  must_be_as_it_was(run.resume().resumed);
+  const Kept given{sim.solver().dt(), options.output_every};
+  Kept saved = given;
+  run.protect("dt", saved.dt);
+  run.protect("output_every", saved.output_every);
+  if (run.resume()) require_same_run(saved, given, sim);  // backstay
   for (; sim.step < sim.steps(); ++sim.step) {
     if (run.checkpoint() == backstay::Outcome::stop) break;  // backstay
     sim.advance();
     sim.show_progress(checkpoint_note(run.status()));
   }
-  sim.finish();
+  sim.finish(checkpoint_note(run.status()));
 }
 
 void simulate_plain(int argc, char** argv, const tgv::Options& options) {

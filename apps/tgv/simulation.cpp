@@ -5,6 +5,8 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
 
 namespace tgv {
 
@@ -16,6 +18,12 @@ Flow flow_of(const Options& options) {
   flow.n = options.n;
   return flow;
 }
+
+/// Under mpirun stderr is a pipe; `backstay run` says whether a terminal is at its end.
+bool is_watched() {
+  const char* terminal = std::getenv("_BACKSTAY_TERMINAL");
+  return isatty(STDERR_FILENO) != 0 || (terminal != nullptr && std::string(terminal) == "1");
+}
 }  // namespace
 
 Simulation::Simulation(MPI_Comm comm, const Options& options)
@@ -25,7 +33,7 @@ Simulation::Simulation(MPI_Comm comm, const Options& options)
       // The step does not change to meet t_end: a run to a later t_end goes on from the same checkpoints.
       steps_(options.steps.value_or(static_cast<int>(std::ceil(options.t_end / solver_.dt())))) {
   check_mpi(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
-  progress_ = rank_ == 0 && !options.quiet && (options.progress || isatty(STDERR_FILENO) != 0);
+  progress_ = rank_ == 0 && !options.quiet && (options.progress || is_watched());
   solver_.start_taylor_green();
 }
 
@@ -34,10 +42,13 @@ void Simulation::advance() {
   solver_.advance();
 }
 
-void Simulation::finish() {
+void Simulation::finish(const std::string& note) {
   if (step == steps_ && (history.empty() || history.back().step != step)) measure();
   print_new_rows();
-  if (progress_) std::fputs("\n", stderr);
+  if (progress_) {
+    print_progress(note);  // the last state, however short ago another was shown
+    std::fputs("\n", stderr);
+  }
   if (rank_ == 0 && !options_.csv.empty()) write_csv(options_.csv, history);
 }
 
@@ -54,11 +65,22 @@ void Simulation::print_new_rows() {
   std::fflush(stdout);
 }
 
+void Simulation::require_end_ahead() const {
+  if (step <= steps_) return;
+  throw std::runtime_error("the newest checkpoint is at step " + std::to_string(step) + " and this run ends at step " +
+                           std::to_string(steps_) + ": give --steps " + std::to_string(step) +
+                           " or more (or a later --t-end), or another directory for this run");
+}
+
 void Simulation::show_progress(const std::string& note) {
   if (!progress_) return;
   const auto now = std::chrono::steady_clock::now();
   if (now - last_progress_ < progress_pause) return;
   last_progress_ = now;
+  print_progress(note);
+}
+
+void Simulation::print_progress(const std::string& note) const {
   std::array<char, 96> line{};
   std::snprintf(line.data(), line.size(), "step %d of %d  t %.3f  dissipation %.5f", step, steps_, step * solver_.dt(),
                 history.empty() ? 0.0 : history.back().dissipation);

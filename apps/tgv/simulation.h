@@ -18,8 +18,11 @@ class Simulation {
 
   /// From `step` to `step` + 1, without counting it. Measures first, where a record is due.
   void advance();
-  /// The table is complete and the CSV file written, up to `step`.
-  void finish();
+  /// The table is complete, the CSV file written and the progress shown, up to `step`.
+  void finish(const std::string& note = {});
+  /// Throws std::runtime_error where `step`, put back from a checkpoint, is beyond the end of this run: the table would
+  /// have other rows than that of a run to this end.
+  void require_end_ahead() const;
   /// A line on stderr, rewritten in place, a few times a second; `note` is added to it.
   void show_progress(const std::string& note = {});
 
@@ -33,6 +36,7 @@ class Simulation {
  private:
   void measure();
   void print_new_rows();
+  void print_progress(const std::string& note) const;
 
   Options options_;
   Flow flow_;

@@ -351,7 +351,8 @@ void Session::protect(std::string_view name, Used<T, N> x, Placement placement, 
 template <class T, class N>
 void Session::protect(std::string_view name, FilledSlots<T, N> x, Placement placement, std::string units) {
   const std::string counts = std::string(name) + ".counts";
-  protect(counts, array(x.counts, {x.cells}), placement.kind == Placement::Kind::rank_private ? Placement{} : placement);
+  protect(counts, array(x.counts, {x.cells}),
+          placement.kind == Placement::Kind::rank_private ? Placement{} : placement);
   RegionSpec spec;
   spec.name = name;
   spec.type = type_of<T>();

@@ -357,7 +357,6 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
   failures_.push_back({std::move(failure), std::move(said)});
 }
 
-
 // ---- close -----------------------------------------------------------------------------------------------------
 
 bool Session::Impl::close() {

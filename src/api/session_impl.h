@@ -105,8 +105,8 @@ class Session::Impl {
   };
   std::vector<Trouble> failures_;
   std::map<std::string, std::string> last_why_;  // why the last line of a level was given up, if it was
-  std::size_t reported_ = 0;  // failures said
-  bool in_call_ = false;      // checkpoint() or resume() is under way, which may call the program's functions
+  std::size_t reported_ = 0;                     // failures said
+  bool in_call_ = false;  // checkpoint() or resume() is under way, which may call the program's functions
   bool stop_said_ = false;
   bool looping_ = false;
   pid_t process_ = getpid();  // a child made by fork() has the session's memory, and none of its threads

@@ -162,7 +162,8 @@ TEST_F(SessionTest, levels_that_a_later_run_has_not_are_named_and_numbered_past)
     run.checkpoint(now);
   }
   const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("line 5 lies at level local, which is not among the levels of this run"), std::string::npos) << said;
+  EXPECT_NE(said.find("line 5 lies at level local, which is not among the levels of this run"), std::string::npos)
+      << said;
   x = 0;
   EXPECT_EQ(run_with("local,shared", 0).line, 6U);
   EXPECT_EQ(x, 2) << "the newest is that of the later run";
@@ -179,7 +180,8 @@ TEST_F(SessionTest, the_same_failure_is_said_once_and_then_shortly) {
       run.checkpoint(now);
       run.wait();
     }
-    EXPECT_NE(run.status().last_error.find("is gone, and earlier lines with it: start the job again"), std::string::npos);
+    EXPECT_NE(run.status().last_error.find("is gone, and earlier lines with it: start the job again"),
+              std::string::npos);
   }
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("line 3 at level shared was given up for the same reason"), std::string::npos) << said;

@@ -81,8 +81,8 @@ Result<void> Engine::look_at_other_levels() {
   constexpr std::array kinds{LevelKind::local, LevelKind::partner, LevelKind::shared};
   std::vector<std::int64_t> newest(2 * kinds.size(), 0);  // of each kind: any line, a committed line
   for (std::size_t i = 0; i < kinds.size(); ++i) {
-    const bool used = std::any_of(levels_.begin(), levels_.end(),
-                                  [&](const Level& level) { return level.config.kind == kinds[i]; });
+    const bool used =
+        std::any_of(levels_.begin(), levels_.end(), [&](const Level& level) { return level.config.kind == kinds[i]; });
     const int leader = is_on_nodes(kinds[i]) ? config_.topology.leader(config_.topology.node(app_->rank())) : 0;
     const std::string& dir = is_on_nodes(kinds[i]) ? config_.local_dir : config_.shared_dir;
     std::error_code ignored;

@@ -102,8 +102,8 @@ class Engine {
   std::uint64_t resumed_call_ = 0;  ///< the state at this call is the one that was put back
   std::vector<bool> forced_;        ///< levels that the next call must write: copies were missing
   std::vector<std::pair<std::string, std::uint64_t>> other_lines_;  ///< newest ones at levels that are not ours
-  std::vector<bool> last_levels_;   ///< of the last checkpoint
-  std::vector<bool> owed_;          ///< levels that fell due and were passed over since
+  std::vector<bool> last_levels_;                                   ///< of the last checkpoint
+  std::vector<bool> owed_;                                          ///< levels that fell due and were passed over since
   std::atomic<std::int64_t> failures_{0};
   bool stopping_ = false;
   std::unique_ptr<Background> background_;

@@ -48,7 +48,8 @@ Result<void> check_memory(const Plans& plans) {
   for (std::size_t i = 0; i < plans.specs.size(); ++i) {
     const RegionSpec& spec = *plans.specs[i];
     if (!spec.save && !plans.plans[i].whole && !spec.view().run_lengths.empty())
-      return fail(Code::mismatch, "region '", spec.name, "' is a cell list (filled_slots), which comes back on as many ",
+      return fail(Code::mismatch, "region '", spec.name,
+                  "' is a cell list (filled_slots), which comes back on as many ",
                   "ranks as saved it and no others: run on as many, or protect it by callbacks with a redistribute");
   }
   for (std::size_t i = 0; i < plans.specs.size(); ++i) {

@@ -90,8 +90,8 @@ Failure refusal(int file, const std::string& directory, int error) {
   return failure;
 }
 
-/// A child made by fork() has its parent's open files, and would keep the lock when the parent dies. Here it loses them:
-/// each becomes one of /dev/null, so that its number is not used for another file before the child closes it.
+/// A child made by fork() has its parent's open files, and would keep the lock when the parent dies. Here it loses
+/// them: each becomes one of /dev/null, so that its number is not used for another file before the child closes it.
 class ForkGuard {
  public:
   static ForkGuard& instance() {

@@ -1,4 +1,4 @@
-"""`pip install .`, as the README has it: the package, its compiled module and the command work from where pip put them."""
+"""`pip install .`, as the README has it: package, compiled module and command work from where pip put them."""
 
 import os
 import subprocess

@@ -380,10 +380,10 @@ TEST(decision, by_time_every_rank_takes_the_same_ones) {
 TEST(decision, a_level_that_is_seldom_due_is_written_beside_one_that_is_always_in_flight) {
   for (const char* policy : {"skip", "degrade"}) {
     const SharedDirectory dir;
-    Session session(MPI_COMM_WORLD, with(usual(dir.path()), {{"policy", policy},
-                                                             {"levels", "local,shared"},
-                                                             {"local.every", "1"},
-                                                             {"shared.every", "10"}}));
+    Session session(
+        MPI_COMM_WORLD,
+        with(usual(dir.path()),
+             {{"policy", policy}, {"levels", "local,shared"}, {"local.every", "1"}, {"shared.every", "10"}}));
     std::vector<double> u(300000);
     session.protect("u", u);
     for (int i = 0; i < 200; ++i) {

@@ -1,4 +1,5 @@
-# The program itself, without protection: the same table and CSV bytes on 1, 2, 3, 4 and 8 ranks; bad options refused.
+# The program itself, without protection: the same table and CSV bytes on 1, 2, 3, 4 and 8 ranks; bad options refused;
+# progress.
 file(REMOVE_RECURSE ${FOLDER})
 file(MAKE_DIRECTORY ${FOLDER})
 
@@ -33,4 +34,16 @@ execute_process(COMMAND ${LAUNCHER} ${RANKS_FLAG} 7 ${PROGRAM} --plain --n 8 RES
                 ERROR_VARIABLE complaint OUTPUT_QUIET)
 if(status EQUAL 0 OR NOT complaint MATCHES "cannot be cut into 7 blocks")
   message(FATAL_ERROR "a cube too small for its ranks gave status ${status} and: ${complaint}")
+endif()
+
+# Where a terminal is at the other end of the pipe, progress is shown, the last state of all.
+execute_process(COMMAND ${CMAKE_COMMAND} -E env _BACKSTAY_TERMINAL=1 ${LAUNCHER} ${RANKS_FLAG} 2 ${PROGRAM} --plain --n 8
+                        --steps 23 OUTPUT_VARIABLE table ERROR_VARIABLE progress)
+if(NOT progress MATCHES "step 0 of 23 .*step 23 of 23 [^\n\r]*\n" OR table MATCHES "of 23")
+  message(FATAL_ERROR "the progress shown was: ${progress}")
+endif()
+execute_process(COMMAND ${LAUNCHER} ${RANKS_FLAG} 2 ${PROGRAM} --plain --n 8 --steps 23
+                OUTPUT_QUIET ERROR_VARIABLE progress)
+if(progress MATCHES "of 23")
+  message(FATAL_ERROR "progress was shown where no terminal is: ${progress}")
 endif()

@@ -1,0 +1,150 @@
+"""The guides tell the truth: their programs, taken from the page, are built on an installed backstay, killed, resumed.
+
+A block of code whose first line is a comment with the name of a file is a whole program.
+"""
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from installed import HERE, LIMIT, ROOT, build, environment, needs_mpi, on_ranks, packages, run
+
+GUIDES = ROOT / "docs" / "guide"
+RANKS = 4
+pytestmark = needs_mpi
+
+
+def blocks(guide, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", (GUIDES / guide).read_text(), re.MULTILINE | re.DOTALL)
+
+
+def programs_in(guide, language):
+    """Name of a file to its text."""
+    found = {re.match(r"(?://|/\*|#) (\w+\.\w+): ", text): text for text in blocks(guide, language)}
+    return {match[1]: text for match, text in found.items() if match}
+
+
+def project(place, language, file, target):
+    """A CMake project of one file, whose last lines are those of getting-started.md."""
+    (lines,) = blocks("getting-started.md", "cmake")
+    start = f"cmake_minimum_required(VERSION 3.24)\nproject({target} LANGUAGES {language})\nset(CMAKE_C_STANDARD 11)\n"
+    strict = f"target_compile_options({target} PRIVATE -Wall -Wextra -Wpedantic -Werror)\n"
+    lines = lines.replace("heat", target)
+    (place / "CMakeLists.txt").write_text(f"{start}add_executable({target} {file})\n{strict}{lines}")
+    return place
+
+
+def heat_program(prefix, place, guide, language, file):
+    """The words that start it."""
+    (place / file).write_text(programs_in(guide, language)[file])
+    if language == "python":
+        return [sys.executable, place / file]
+    project(place, {"cpp": "CXX", "c": "C"}[language], file, "heat")
+    return [build(prefix, place, place / "build") / "heat"]
+
+
+HEAT = {
+    "cpp": ("getting-started.md", "cpp", "heat.cpp"),
+    "c": ("c.md", "c", "heat.c"),
+    "python": ("python.md", "python", "heat.py"),
+}
+
+
+@pytest.fixture(scope="module", params=HEAT)
+def heat(request, prefix, tmp_path_factory):
+    if request.param == "python":
+        if not packages(prefix):
+            pytest.skip("this build has no Python module")
+        pytest.importorskip("mpi4py")
+    return heat_program(prefix, tmp_path_factory.mktemp(request.param), *HEAT[request.param])
+
+
+@pytest.fixture
+def launch(prefix, tmp_path):
+    """launch(ranks, words, NAME=VALUE ...): starts a program in the directory of this test."""
+
+    def launch(ranks, words, **variables):
+        command = [str(word) for word in on_ranks(ranks, *words)]
+        # Steps are so short here that most checkpoints would be skipped.
+        env = environment(PYTHONPATH=packages(prefix), BACKSTAY_POLICY="wait", BACKSTAY_EVERY="100", **variables)
+        return subprocess.run(command, cwd=tmp_path, env=env, text=True, capture_output=True, timeout=2 * LIMIT)
+
+    return launch
+
+
+@pytest.mark.parametrize("ranks", [RANKS, 3])
+def test_heat_that_was_killed_and_resumed_prints_the_same(heat, launch, ranks):
+    calm = launch(RANKS, heat, BACKSTAY_DIR="calm")
+    assert (calm.returncode, calm.stdout.count("hottest after 500 steps: 0.0")) == (0, 1), calm.stdout + calm.stderr
+    killed = launch(RANKS, heat, BACKSTAY_KILL="1@350")
+    assert killed.returncode != 0 and "hottest" not in killed.stdout
+    resumed = launch(ranks, heat)
+    assert "resumed from line" in resumed.stderr, resumed.stderr
+    assert (resumed.returncode, resumed.stdout) == (0, calm.stdout)
+
+
+def asked_to_end(words, directory, env, once_said):
+    """Sends SIGTERM once the program has said that; gives its status and all it said."""
+    said = directory / "said"
+    with said.open("w") as output:
+        words = [str(word) for word in words]
+        process = subprocess.Popen(words, cwd=directory, env=env, stdout=output, stderr=output)
+        deadline = time.monotonic() + LIMIT
+        while once_said not in said.read_text() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        return process.wait(timeout=LIMIT), said.read_text()
+
+
+def test_heat_that_is_asked_to_end_does_and_goes_on_later(heat, prefix, tmp_path):
+    for once_said in ("a fresh start", "resumed from line"):
+        env = environment(PYTHONPATH=packages(prefix))
+        status, said = asked_to_end([*heat, 2_000_000_000], tmp_path, env, once_said)
+        assert status == 0 and once_said in said and "the last checkpoint is written" in said, said
+        assert "hottest" not in said
+
+
+def test_heat_that_is_refused_says_why_and_fails(heat, prefix, tmp_path):
+    (tmp_path / "taken").write_text("a file, not a directory")
+    env = environment(PYTHONPATH=packages(prefix), BACKSTAY_DIR="taken")
+    words = [str(word) for word in heat]  # without mpirun, which may lose the last words of a job that it ends
+    refused = subprocess.run(words, cwd=tmp_path, env=env, text=True, capture_output=True, timeout=LIMIT)
+    assert refused.returncode != 0 and "taken" in refused.stderr and refused.stdout == ""
+
+
+# ---- cpp.md -----------------------------------------------------------------------------------------------------
+
+
+def bare(code):
+    """Without comments and space."""
+    return re.sub(r"\s+", "", re.sub(r"//.*", "", code))
+
+
+def test_code_of_the_guide_to_cpp_is_that_of_a_program():
+    program = bare((HERE / "guides" / "forms.cpp").read_text())
+    table = re.findall(r"^\|[^|]*\| `(run\.protect\(.*?\))` \|", (GUIDES / "cpp.md").read_text(), re.MULTILINE)
+    assert len(table) == 10
+    code = [*(f"{call};" for call in table), *blocks("cpp.md", "cpp")]
+    assert [text for text in code if bare(text) not in program] == []
+
+
+@pytest.fixture(scope="module")
+def forms(prefix, tmp_path_factory):
+    place = tmp_path_factory.mktemp("forms")
+    shutil.copy(HERE / "guides" / "forms.cpp", place)
+    return build(prefix, project(place, "CXX", "forms.cpp", "forms"), place / "build") / "forms"
+
+
+@pytest.mark.parametrize("ranks", [1, RANKS])
+def test_every_form_of_protect_comes_back(forms, tmp_path, ranks):
+    for what in ("save", "check"):
+        run(*on_ranks(ranks, forms, what), cwd=tmp_path, timeout=2 * LIMIT)
+
+
+def test_loop_of_the_guide_goes_back_until_its_steps_succeed(forms, tmp_path):
+    env = {"BACKSTAY_POLICY": "wait"}
+    run(*on_ranks(RANKS, forms, "loop"), cwd=tmp_path, timeout=2 * LIMIT, env=env)
