@@ -122,23 +122,25 @@ class Data {
   std::vector<char> target_;
 };
 
-void print(const Setup& s, const std::string& what, const std::map<std::string, double>& numbers) {
+/// Medians, and beside them what each turn gave.
+void print(const Setup& s, const std::string& what, const std::map<std::string, std::vector<double>>& series) {
   if (s.rank != 0) return;
   std::printf("{\"what\": \"%s\", \"dir\": \"%s\", \"mib\": %zu, \"arrays\": %zu, \"ranks\": %d, \"repeats\": %d",
               what.c_str(), s.dir.c_str(), s.bytes >> 20, s.arrays, s.ranks, s.repeats);
-  for (const auto& [name, value] : numbers) std::printf(", \"%s\": %.6g", name.c_str(), value);
-  std::printf("}\n");
+  for (const auto& [name, x] : series) std::printf(", \"%s\": %.6g", name.c_str(), median(x));
+  std::printf(", \"turns\": {");
+  for (const auto& [name, x] : series) {
+    std::printf("%s\"%s\": [", name == series.begin()->first ? "" : ", ", name.c_str());
+    for (std::size_t i = 0; i < x.size(); ++i) std::printf("%s%.4g", i == 0 ? "" : ", ", x[i]);
+    std::printf("]");
+  }
+  std::printf("}}\n");
   std::fflush(stdout);
 }
 
 struct Series {
   std::map<std::string, std::vector<double>> values;
   void add(const std::string& name, double x) { values[name].push_back(x); }
-  [[nodiscard]] std::map<std::string, double> medians() const {
-    std::map<std::string, double> out;
-    for (const auto& [name, x] : values) out[name] = median(x);
-    return out;
-  }
 };
 
 /// Limits and checkpoint take turns, so that a slow moment of the machine meets both; ratios are of neighbours.
@@ -198,7 +200,7 @@ void measure_level(const Setup& s, Data& data, const std::string& what, backstay
       series.add("resume_per_read", resume / read);
     }
   }
-  print(s, what, series.medians());
+  print(s, what, series.values);
   MPI_Barrier(MPI_COMM_WORLD);
   if (s.rank == 0) std::filesystem::remove_all(dir);
   data.forget();

@@ -210,18 +210,32 @@ def draw(rows: list[dict], path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
+def too_large(store: Path, ranks: int, mib: int, most_on_disk: int) -> str:
+    """Why this size is left out; empty: it is not. Program, limit, staging and the slots of both copies of a line, with
+    the line that is kept and the one that is recycled, are about ten times the data."""
+    if store != SHM and mib > most_on_disk:
+        return f"--most-on-disk is {most_on_disk}"
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+    return f"it needs {10 * ranks * mib} MiB of memory, and there are {memory}" if 10 * ranks * mib > memory else ""
+
+
+def commit() -> str:
+    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.strip() or "unknown"
+
+
 def measure_all(options: argparse.Namespace) -> list[dict]:
     rows: list[dict] = []
     sizes = [(64, 1), (64, 64)] if options.quick else SIZES
-    for store in (SHM, options.disk):
+    for store in (SHM, options.disk) if options.only in ("", "cost") else ():
         for ranks in (4,) if options.quick else (4, 8):
             for mib, arrays in sizes:
-                # Program, limits, staging and slots of both copies together must fit into memory, or on the disk.
-                if ranks * mib > 1024 or (store != SHM and mib > options.most_on_disk):
+                if why := too_large(store, ranks, mib, options.most_on_disk):
+                    print(f"left out: {mib} MiB in {arrays} on {ranks} ranks, {store}: {why}", file=sys.stderr)
                     continue
                 print(f"measuring {mib} MiB in {arrays} on {ranks} ranks, {store}", file=sys.stderr, flush=True)
                 rows += measure(options.build, store, ranks, mib, arrays, options.repeats)
-    if options.tgv and not options.quick:
+    if options.tgv and not options.quick and options.only in ("", "tgv"):
         cores = os.cpu_count() or 1
         for ranks in (cores, max(1, cores - 1)):  # the second with a core to spare for the background
             print(f"measuring tgv on {ranks} ranks", file=sys.stderr, flush=True)
@@ -239,19 +253,23 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--results", type=Path, default=ROOT / "bench/results")
     parser.add_argument("--tgv", type=int, default=128, metavar="N", help="size of the tgv run; 0 leaves it out")
+    parser.add_argument("--only", choices=["", "cost", "tgv"], default="", help="one half of the measurements")
     options = parser.parse_args()
     rows = measure_all(options)
     lines, good = bar_lines(rows)
-    name = f"cost-quick-{time.strftime('%Y-%m-%d')}" if options.quick else f"cost-{time.strftime('%Y-%m-%d')}"
+    name = "-".join([options.only or "cost", *(["quick"] if options.quick else []), time.strftime("%Y-%m-%d")])
     machine = f"{os.cpu_count()} cores, shared and noisy; ranks are oversubscribed"
     command = " ".join(["./dev bench", *sys.argv[1:]])
     options.results.mkdir(parents=True, exist_ok=True)
-    raw = {"machine": machine, "command": command, "rows": rows}
+    raw = {"machine": machine, "date": time.strftime("%Y-%m-%d %H:%M"), "commit": commit(), "command": command}
+    raw["rows"] = rows
     (options.results / f"{name}.json").write_text(json.dumps(raw, indent=1) + "\n")
-    head = f"`{command}`: medians of {options.repeats} turns on {machine}. What the limits are: bench/cost.cpp.\n\n"
+    what = f"medians of {options.repeats} turns on {machine}; commit {raw['commit']}"
+    head = f"`{command}`: {what}. What the limits are: bench/cost.cpp.\n\n"
     bars = "\n\n```\n" + "\n".join(lines) + "\n```\n"
     (options.results / f"{name}.md").write_text(head + table_of(rows) + bars)
-    draw(rows, options.results / f"{name}.png")
+    if options.only != "tgv":
+        draw(rows, options.results / f"{name}.png")
     print("\n".join(lines) if options.bars else table_of(rows))
     return 0 if good or not options.bars else 1
 

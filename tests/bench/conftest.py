@@ -1,0 +1,6 @@
+"""bench/run.py is a program, not a package."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))

@@ -1,0 +1,47 @@
+"""How `./dev bench` judges: the worst row decides, and a bar that nothing was measured for is not met."""
+
+from pathlib import Path
+
+import run
+
+
+def row(what, **figures):
+    return {"what": what, "store": "shm", "mib": 64, "arrays": 1, "ranks": 4, **figures}
+
+
+def line_of(rows, name):
+    (line,) = [line for line in run.bar_lines(rows)[0] if line.startswith(name + " ")]
+    return line
+
+
+def test_worst_row_decides_and_the_median_stands_beside_it():
+    rows = [row("local", durable_per_limit=value) for value in (0.5, 0.6, 0.9)]
+    assert line_of(rows, "durable-local-shm").startswith("durable-local-shm 0.900 0.8 short (2 of 3 met, median 0.600;")
+    assert line_of(rows[:2], "durable-local-shm").startswith("durable-local-shm 0.600 0.8 ok (2 of 2 met")
+
+
+def test_bar_from_below_has_the_smallest_for_its_worst():
+    rows = [row("shared-one-file", phdf5_per_durable=value) for value in (3.0, 1.5)]
+    assert line_of(rows, "phdf5-collective-per-one-file-shm").startswith(
+        "phdf5-collective-per-one-file-shm 1.500 2.0 short"
+    )
+
+
+def test_bar_without_a_measurement_is_short():
+    lines, good = run.bar_lines([])
+    assert not good and all(line.endswith("short (not measured)") for line in lines)
+
+
+def test_all_met_is_said_only_when_all_are():
+    figures = {"blocked_per_copy": 1, "durable_per_limit": 0.7, "durable_per_ws": 1, "resume_per_read": 1}
+    rows = [row(level, **figures, phdf5_per_durable=2.5) for level in run.LEVELS]
+    rows = [r | {"store": store} for r in rows for store in ("shm", "disk")]
+    tgv = {"what": "tgv", "store": "shm", "ranks": 2, "n": 128, "steps": 40, "longer": 1.01}
+    assert run.bar_lines([*rows, tgv])[1]
+    assert not run.bar_lines([*rows, tgv | {"longer": 1.03}])[1]
+
+
+def test_sizes_that_do_not_fit_are_left_out_with_a_reason():
+    assert "--most-on-disk is 64" in run.too_large(Path("/disk"), 4, 256, 64)
+    assert "MiB of memory" in run.too_large(run.SHM, 1 << 20, 256, 256)
+    assert run.too_large(run.SHM, 1, 1, 256) == ""
