@@ -175,8 +175,10 @@ def table_of(rows: list[dict]) -> str:
             )
     for r in rows:
         if r["what"] == "tgv":
+            ratios = [b / a for a, b in r["pairs"]]
             lines.append(
                 f"\ntgv {r['n']}^3, {r['ranks']} ranks, {r['steps']} steps, a checkpoint every 20: {r['longer']:.3f} x"
+                f" as long as without (median of {len(ratios)} pairs, {min(ratios):.3f} to {max(ratios):.3f})"
             )
     return "\n".join(lines) + "\n"
 
@@ -264,7 +266,8 @@ def main() -> int:
     raw = {"machine": machine, "date": time.strftime("%Y-%m-%d %H:%M"), "commit": commit(), "command": command}
     raw["rows"] = rows
     (options.results / f"{name}.json").write_text(json.dumps(raw, indent=1) + "\n")
-    what = f"medians of {options.repeats} turns on {machine}; commit {raw['commit']}"
+    turns = "taking turns with and without" if options.only == "tgv" else f"medians of {options.repeats} turns"
+    what = f"{turns} on {machine}; commit {raw['commit']}"
     head = f"`{command}`: {what}. What the limits are: bench/cost.cpp.\n\n"
     bars = "\n\n```\n" + "\n".join(lines) + "\n```\n"
     (options.results / f"{name}.md").write_text(head + table_of(rows) + bars)
