@@ -229,9 +229,8 @@ const std::vector<OptionInfo>& option_table() {
       {"shared.layout", "file-per-node", "`file-per-rank`, `file-per-node` or `one-file`"},
       {"shared.files", "0", "with `file-per-node`: so many files instead of one a node"},
       {"policy", "skip",
-       "due while one is in flight: `skip` it, `wait`, or `degrade` to the cheapest level; a level passed over goes "
-       "with "
-       "the next that is taken"},
+       "due while one is in flight: `skip` it, `wait`, or `degrade` to the cheapest level; "
+       "a level passed over goes with the next that is taken"},
       {"timeout", "600", "seconds that any wait on another rank or on storage may take"},
       {"staging_limit", "0", "most staging memory of a rank for one checkpoint (512MiB, 4GiB); 0: no limit"},
       {"threads", "0", "threads of a capture; 0: the cores of the node shared among its ranks, 4 at most"},
