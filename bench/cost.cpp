@@ -1,10 +1,13 @@
 // What a checkpoint costs, against limits measured in the same run beside it. One JSON object a line on stdout.
 //   mpirun -n 4 cost DIR MIB_PER_RANK ARRAYS REPEATS
 // Limits: copy = memcpy into touched memory; W = copy + write(2) of the same bytes to a new file a rank; WS = W +
-// fsync; read = read(2) of such a file into touched memory. Every time is that of the slowest rank, from a barrier on.
+// fsync; read = read(2) of such a file into touched memory. Every time runs from the first rank's start after a barrier
+// to the last rank's end, on the one clock of the machine: with more ranks than cores, ranks that start late because
+// they got no core would otherwise look faster than the machine is, and more so the shorter the work.
 // What is read is first dropped from the page cache, on either side; a file system in memory has nothing else.
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,14 +42,25 @@ double cpu_seconds() {
   return seconds(use.ru_utime) + seconds(use.ru_stime);
 }
 
-/// Seconds of the slowest rank.
+/// This machine's clock, the same for all ranks on it.
+double now() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+/// Seconds from the first rank's start to the last rank's end.
+double span_over_ranks(double start, double end) {
+  double mine[2] = {-start, end}, all[2] = {0, 0};
+  MPI_Allreduce(mine, all, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  return all[1] + all[0];
+}
+
 double timed(const std::function<void()>& work) {
   MPI_Barrier(MPI_COMM_WORLD);
-  const double start = MPI_Wtime();
+  const double start = now();
   work();
-  double mine = MPI_Wtime() - start, slowest = 0;
-  MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return slowest;
+  return span_over_ranks(start, now());
 }
 
 double sum_over_ranks(double x) {
@@ -166,22 +180,21 @@ void measure_level(const Setup& s, Data& data, const std::string& what, backstay
       data.forget();
       const double ws = timed([&] { data.write(true); });
       const double cpu = cpu_seconds();
-      double blocked = 0;
+      double called = 0, returned = 0;
       const double durable = timed([&] {
-        const double start = MPI_Wtime();
+        called = now();
         run.checkpoint(backstay::now);
-        blocked = MPI_Wtime() - start;
+        returned = now();
         run.wait();
       });
-      double slowest = 0;
-      MPI_Allreduce(&blocked, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+      const double blocked = span_over_ranks(called, returned);
       const std::map<std::string, double> numbers{{"copy", copy},
                                                   {"w", w},
                                                   {"ws", ws},
-                                                  {"blocked", slowest},
+                                                  {"blocked", blocked},
                                                   {"durable", durable},
                                                   {"cpu", sum_over_ranks(cpu_seconds() - cpu)},
-                                                  {"blocked_per_copy", slowest / copy},
+                                                  {"blocked_per_copy", blocked / copy},
                                                   {"durable_per_w", durable / w},
                                                   {"durable_per_ws", durable / ws}};
       for (const auto& [name, x] : numbers) series.add(name, x);

@@ -223,7 +223,7 @@ typedef struct backstay_resumed {
   int resumed;    /**< 0: no line at all, a fresh start */
   uint64_t line;  /**< the number of the line that was put back */
   char level[16]; /**< where it was */
-  double seconds; /**< from the call to the last byte, the slowest rank */
+  double seconds; /**< from the call until every rank has its data */
   int saved_ranks;
 } backstay_resumed;
 /** Puts back the newest whole line, if there is one. `resumed` may be NULL. */

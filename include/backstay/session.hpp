@@ -52,7 +52,7 @@ struct Resumed {
   bool resumed = false;    ///< false: no line at all, a fresh start
   std::uint64_t line = 0;  ///< the number of the line that was put back
   std::string level;       ///< where it was
-  double seconds = 0;      ///< from the call to the last byte, the slowest rank
+  double seconds = 0;      ///< from the call until every rank has its data
   int saved_ranks = 0;     ///< ranks that wrote it
   explicit operator bool() const { return resumed; }
 };

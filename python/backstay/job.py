@@ -46,6 +46,11 @@ class Job:
     def kills_of(self, attempt: int) -> tuple[Kill, ...]:
         return self.kills[attempt - 1] if attempt <= len(self.kills) else ()
 
+    def session_directory(self) -> Path:
+        """Where the job's lines and its lock are: the directory, or the one below it that the option `name` names. A
+        name that the program gives itself is not known here."""
+        return self.directory / (self.options.get("name") or os.environ.get("BACKSTAY_NAME") or "")
+
     def local_directory(self) -> str | None:
         """The pattern of the node directories, if this job has simulated nodes or names one."""
         given = self.options.get("local_dir") or os.environ.get("BACKSTAY_LOCAL_DIR")

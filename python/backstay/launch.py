@@ -1,7 +1,8 @@
 """Launches a job, watches it, and launches it again after a failure. Resuming is the library's own work.
 
 The library hears of what it needs through BACKSTAY_* variables; both append to DIR/events.jsonl. A launch that ends
-with status 0, or after a signal of the user's, is the last one.
+with status 0, or after a signal of the user's, is the last one; so is one that failed while another job has the
+directory.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 from . import guard
 from .job import Job, check
 from .lines import LEVELS, Problem, newest_whole, open_directory, read_lines
-from .locks import is_held, locked_for_run
+from .locks import holder_of, is_held, locked_for_run
 from .mpirun import Ending, LaunchError, ending
 
 STALLED_LAUNCHES = 2  # so many in a row without a new line, and the next would end as they did
@@ -44,7 +45,7 @@ class Launch:
 
 @dataclass
 class Report:
-    """What became of the job. `reason`: done, stopped, no_progress, gave_up."""
+    """What became of the job. `reason`: done, stopped, in_use, no_progress, gave_up."""
 
     status: int
     reason: str
@@ -109,7 +110,7 @@ def say(text: str) -> None:
 def newest_line(job: Job) -> int:
     """The newest whole line that is seen from here, lines of nodes elsewhere not among them; 0: none."""
     try:
-        line = newest_whole(read_lines(open_directory(job.directory)))
+        line = newest_whole(read_lines(open_directory(job.session_directory())))
     except Problem:
         return 0
     return line.number if line else 0
@@ -233,8 +234,12 @@ class Supervisor:
     def _reason_to_end(self, launch: Launch) -> str | None:
         if launch.status == 0:
             return "stopped" if self._stop_asked else "done"
+        in_use = not self._stop_asked and self._is_in_use()
         if self._stop_asked:
             return "stopped"
+        if in_use:
+            launch.progress = False  # what was committed meanwhile was the other job's
+            return "in_use"
         if launch.attempt > self._job.relaunch:
             return "gave_up"
         recent = self._launches[-STALLED_LAUNCHES:]
@@ -242,15 +247,29 @@ class Supervisor:
             return "no_progress"
         return None
 
+    def _is_in_use(self) -> bool:
+        """Another job holds the directory, so that every launch would be refused. Asked for a while: of this job's own
+        processes, which were killed, one may be about to go."""
+        deadline = time.monotonic() + GRACE
+        while is_held(self._job.session_directory() / "lock"):
+            if self._stop_asked or time.monotonic() > deadline:
+                return True
+            if self._signals.wait(0.05):
+                self._stop_asked = time.monotonic()
+        return False
+
     def _say_farewell(self, reason: str, seconds: float) -> None:
         count = len(self._launches)
         launches = f"{count} launch{'es' if count > 1 else ''}"
         last = self._launches[-1]
         how = _how(last.status, last.signal)
+        directory = self._job.session_directory()
         say(
             {
                 "done": f"the job is done, after {launches} and {seconds:.1f} s.",
                 "stopped": f"the job was asked to end and did, with {how}; the same command goes on from there.",
+                "in_use": f"{directory} is in use by another job ({holder_of(directory / 'lock')}), so this one is not "
+                "launched again: wait until that job ends, stop it, or choose another directory with --dir.",
                 "gave_up": f"the job failed with {how}, and {launches} were allowed: see its messages above.",
                 "no_progress": f"the last {STALLED_LAUNCHES} launches saved no new line, so another would end the same "
                 f"way: see the messages above (last: {how}).",

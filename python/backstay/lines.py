@@ -484,6 +484,20 @@ class Directory:
         run = self.path / RUN_LOCK
         return [run] * run.exists() + [root.path / "lock" for root in self.roots]
 
+    def has_lines(self) -> bool:
+        """At any level, unfinished ones too."""
+        return any(_any_line(root.path / level) for root in self.roots for level in LEVELS)
+
+    def named_sessions(self) -> list:
+        """The names of the sessions one level below: those of a program that gives each of its sessions a `name`. Their
+        local lines are at node-N/NAME, and NAME/session.json says so."""
+        try:
+            names = sorted(entry.name for entry in os.scandir(self.path) if _may_be_directory(entry))
+        except OSError:
+            return []
+        others = [name for name in names if name not in LEVELS and not re.fullmatch(r"node-\d{1,9}", name)]
+        return [name for name in others if _is_session(self.path / name)]
+
     def is_ours(self) -> bool:
         """A job has worked here."""
         return len(self.roots) > 1 or any((self.path / name).exists() for name in TRACES)
@@ -499,6 +513,21 @@ def open_directory(path) -> Directory:
         raise Problem(f"The checkpoint directory {path} may not be read by you.", "io")
     session = _read_session(path / "session.json")
     return Directory(path, [Root(path, -1), *_node_roots(path, session)], session)
+
+
+def _any_line(level: Path) -> bool:
+    try:
+        return next(_line_dirs(level), None) is not None
+    except Problem:  # whoever reads the lines is told why that cannot be done
+        return True
+
+
+def _is_session(path: Path) -> bool:
+    """Lines or a session.json. A `lock` or a directory `local` alone may be anybody's."""
+    try:
+        return bool(_read_session(path / "session.json")) or open_directory(path).has_lines()
+    except Problem:  # not ours to read
+        return False
 
 
 def _read_session(path: Path) -> dict:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Optional
 
-from .lines import RUN_LOCK, Directory, Problem
+from .lines import RUN_LOCK, Directory, Problem, open_to_read
 
 # struct flock of 64-bit Linux: type, whence, start, length, pid. An open-file-description lock wants a pid of 0.
 _FLOCK = "hhqqi4x"
@@ -50,6 +50,16 @@ def is_held(path: Path) -> Optional[bool]:
         return None
     finally:
         os.close(fd)
+
+
+def holder_of(path: Path) -> str:
+    """Who holds the lock, as the holder wrote it; only plain characters of it, as anyone may have written there."""
+    try:
+        with open_to_read(path) as file:
+            line = file.read(512).decode(errors="replace").partition("\n")[0]
+    except (Problem, OSError):
+        line = ""
+    return "".join(c for c in line if c.isprintable()) or "a job that has not left its name"
 
 
 @contextlib.contextmanager

@@ -13,8 +13,10 @@ with backstay.Session(dir="checkpoints", every=10) as run:
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import os
+import signal
 import sys
 import weakref
 from collections.abc import Mapping
@@ -114,12 +116,17 @@ class Session:
         self._core, self.comm = _open(comm, given)
         self._held: dict[str, Any] = {}  # what must outlive a region: its array, or its _Moving
         _sessions.add(self)
+        if self.size > 1 and sys.excepthook is sys.__excepthook__:  # a program that has its own knows what it does
+            sys.excepthook = _end_with_all_ranks
 
     def __enter__(self) -> Session:
         return self
 
-    def __exit__(self, *_) -> None:
-        self.close()
+    def __exit__(self, kind, *_) -> None:
+        # Without mpi4py, closing ends MPI too, and that would wait for ranks which know nothing of the exception. If it
+        # is caught, the session is closed at exit.
+        if kind is None or self.comm is not None or self.closed or self.size == 1:
+            self.close()
 
     def close(self) -> None:
         """Waits, bounded by the option `timeout`, for what is in flight. It may be closed twice."""
@@ -293,7 +300,10 @@ class State:
         array = self._arrays[name]
         if not _keeps_kind(value, array.dtype):
             raise TypeError(f"'{name}' began as {array.dtype} and cannot become {value!r}")
-        array[()] = value
+        try:
+            array[()] = _in_range(value, array.dtype)
+        except OverflowError:
+            raise OverflowError(f"'{name}' is {_range_of(array.dtype)}, and cannot become {value!r}") from None
 
     def __dir__(self):
         return list(self._arrays)
@@ -341,6 +351,21 @@ def _close_all() -> None:
     """Before mpi4py ends MPI, which it does later in the exit of Python."""
     for session in list(_sessions):
         session.close()
+
+
+def _end_with_all_ranks(kind, error, trace) -> None:
+    """The excepthook of a rank. The others would wait for it in MPI for ever, and nobody would launch the job again."""
+    sys.__excepthook__(kind, error, trace)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):  # closed, or nobody reads it
+            stream.flush()
+    status = 128 + signal.SIGINT if issubclass(kind, KeyboardInterrupt) else 1
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None:
+        if mpi.Is_initialized() and not mpi.Is_finalized():
+            mpi.COMM_WORLD.Abort(status)
+    elif any(not session.closed and session.size > 1 for session in _sessions):
+        os._exit(status)  # MPI is still in use: a rank that goes without MPI_Finalize has mpirun end the others
 
 
 def _open(comm, options):
@@ -470,6 +495,8 @@ def _type_of(name: str, dtype: np.dtype) -> _core.Type:
 
 def _number(name: str, value) -> np.ndarray:
     array = np.array(value)
+    if isinstance(value, int) and array.dtype.kind == "O":
+        raise _refusal(f"the state '{name}' is {value!r}, and a whole number must be from -2**63 to 2**64 - 1")
     if array.ndim != 0 or array.dtype.kind not in "biufc":
         raise _refusal(f"the state '{name}' is {value!r}, and must be a number; protect anything else by itself")
     return array
@@ -477,9 +504,21 @@ def _number(name: str, value) -> np.ndarray:
 
 def _keeps_kind(value, dtype: np.dtype) -> bool:
     """Whether a number of this dtype can become `value` without a change of kind, as 1.5 for an integer would be."""
-    if isinstance(value, int) and not isinstance(value, bool) and dtype.kind in "iu":
-        return True  # NumPy refuses it itself where it is too large
+    if isinstance(value, int) and not isinstance(value, bool) and dtype.kind in "iufc":
+        return True  # whether it fits is another question
     return np.can_cast(np.asarray(value).dtype, dtype, "same_kind")
+
+
+def _in_range(value, dtype: np.dtype):
+    """The value, or an OverflowError: NumPy would cut an integer of its own to fewer bits without a word."""
+    if dtype.kind in "iu" and not np.iinfo(dtype).min <= int(value) <= np.iinfo(dtype).max:
+        raise OverflowError
+    return value
+
+
+def _range_of(dtype: np.dtype) -> str:
+    limits = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
+    return f"of type {dtype}, from {limits.min} to {limits.max}"
 
 
 def _saved(save: Callable[[], Any]) -> bytes:

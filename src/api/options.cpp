@@ -240,7 +240,8 @@ const std::vector<OptionInfo>& option_table() {
       {"regions", "strict",
        "`strict`: a resume where line and program have different regions is refused; `lenient`: those are left alone"},
       {"on_error", "continue",
-       "a checkpoint that failed in the background: `continue` with a message, or `throw` at the next call"},
+       "a checkpoint that failed in the background: `continue` with a message, or `throw` as soon as all ranks know of "
+       "it, one or two calls later"},
       {"signals", "on",
        "`on`: SIGTERM and SIGUSR1 ask for a last checkpoint and a clean end; `off`: they are left alone"},
       {"progress", "auto",

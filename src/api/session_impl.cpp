@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <exception>
 #include <filesystem>
 #include <set>
@@ -274,7 +275,8 @@ void Session::Impl::report_failures() {
     const std::lock_guard lock(mutex_);
     for (; reported_ < failures_.size(); ++reported_) fresh.push_back(failures_[reported_].said);
   }
-  for (const auto& sentence : fresh) journal_->say(sentence);
+  for (const auto& sentence : fresh)
+    if (!sentence.empty()) journal_->say(sentence);
   if (!settings_.throw_errors || engine_->agreed_failures() <= thrown_) return;
   thrown_ = engine_->agreed_failures();
   (void)engine_->wait().ok();  // this rank may be the last to hear of it
@@ -290,8 +292,8 @@ Resumed Session::Impl::resume() {
     journal_->event("fresh", {});
     return found;
   }
-  journal_->say(cat("resumed from line ", found.line, " at level ", found.level, ", saved by ", found.saved_ranks,
-                    found.saved_ranks == 1 ? " rank, in " : " ranks, in ", human_seconds(found.seconds)));
+  journal_->say(cat("resumed from line ", found.line, " at level ", found.level, ", saved by ",
+                    counted(found.saved_ranks, "rank"), ", in ", human_seconds(found.seconds)));
   {
     const std::lock_guard lock(mutex_);
     counters_.newest_line = std::max(counters_.newest_line, found.line);
@@ -352,8 +354,13 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
   ++counters_.failed;
   counters_.last_error = failure.what;
   std::string said = failure.what;
-  if (std::exchange(last_why_[level], why) == why)
-    said = cat("line ", s.line, " at level ", level, " was given up for the same reason");
+  auto& last = last_why_[level];
+  last.times = last.why == why ? last.times + 1 : 1;
+  last.why = why;
+  if (last.times > 1)  // the 2nd, 4th, 8th ... time: a job of days must not fill its log with one sentence
+    said = std::has_single_bit(last.times) ? cat("line ", s.line, " at level ", level,
+                                                 " was given up for the same reason (", last.times, " in a row)")
+                                           : std::string();
   failures_.push_back({std::move(failure), std::move(said)});
 }
 

@@ -104,8 +104,12 @@ class Session::Impl {
     std::string said;  ///< the same reason again is said shortly
   };
   std::vector<Trouble> failures_;
-  std::map<std::string, std::string> last_why_;  // why the last line of a level was given up, if it was
-  std::size_t reported_ = 0;                     // failures said
+  struct GivenUp {
+    std::string why;
+    unsigned times = 0;  // in a row
+  };
+  std::map<std::string, GivenUp> last_why_;  // why the last line of a level was given up, if it was
+  std::size_t reported_ = 0;                 // failures said
   bool in_call_ = false;  // checkpoint() or resume() is under way, which may call the program's functions
   bool stop_said_ = false;
   bool looping_ = false;

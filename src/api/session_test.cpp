@@ -2,13 +2,17 @@
 #include "backstay/backstay.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <random>
+#include <regex>
+#include <thread>
 
 namespace backstay {
 namespace {
@@ -176,7 +180,7 @@ TEST_F(SessionTest, the_same_failure_is_said_once_and_then_shortly) {
     Session run(alone, options({{"log", "normal"}}));
     run.protect("u", u);
     std::filesystem::remove_all(dir_);
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < 5; ++i) {
       run.checkpoint(now);
       run.wait();
     }
@@ -184,7 +188,11 @@ TEST_F(SessionTest, the_same_failure_is_said_once_and_then_shortly) {
               std::string::npos);
   }
   const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("line 3 at level shared was given up for the same reason"), std::string::npos) << said;
+  EXPECT_NE(said.find("line 2 at level shared was given up for the same reason (2 in a row)"), std::string::npos)
+      << said;
+  EXPECT_NE(said.find("line 4 at level shared was given up for the same reason (4 in a row)"), std::string::npos)
+      << said;
+  EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 3) << said;
   EXPECT_EQ(said.find("is gone"), said.rfind("is gone")) << said;
 }
 
@@ -256,6 +264,40 @@ TEST_F(SessionTest, a_second_session_on_the_same_directory_is_refused) {
   Session other(alone, options({{"name", "other"}}));
 }
 
+TEST_F(SessionTest, another_session_of_the_program_is_told_of_the_option_name) {
+  Session run(alone, options());
+  try {
+    Session(alone, options());
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("another session of this very process"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("option name"), std::string::npos) << e.what();
+  }
+}
+
+TEST_F(SessionTest, what_it_writes_ends_where_its_lock_was_taken_away) {
+  int x = 1;
+  auto first = std::make_unique<Session>(alone, options({{"keep", "1"}}));
+  first->protect("x", x);
+  first->checkpoint(now);
+  first->wait();
+  std::filesystem::remove_all(dir_);  // a person starts afresh, and forgets that the job is still there
+  Session second(alone, options());
+  second.protect("x", x);
+  x = 2;
+  second.checkpoint(now);
+  second.wait();
+  for (int i = 0; i < 3; ++i) first->checkpoint(now), first->wait();
+  EXPECT_EQ(first->status().committed, 1U);
+  EXPECT_NE(first->status().last_error.find("another job may be at work"), std::string::npos)
+      << first->status().last_error;
+  first.reset();
+  x = 0;
+  EXPECT_EQ(second.resume().line, 1U);
+  EXPECT_EQ(x, 2);
+  EXPECT_TRUE(second.verify().damage.empty());
+}
+
 TEST_F(SessionTest, rollback_goes_to_the_newest_line_in_memory) {
   int x = 0, tries = 0;
   Session run(alone, options({{"levels", "memory"}, {"every", "1"}, {"policy", "wait"}}));
@@ -283,6 +325,70 @@ TEST_F(SessionTest, staging_memory_does_not_grow) {
   }
   EXPECT_EQ(run.status().staging_bytes, held);
   EXPECT_GE(held, u.size() * sizeof(double));
+}
+
+TEST_F(SessionTest, resume_says_in_one_line_what_it_did_and_how_long_it_took) {
+  std::vector<double> u(1 << 16);
+  const auto said_by_run = [&] {
+    ::testing::internal::CaptureStderr();
+    {
+      Session run(alone, options({{"log", "normal"}}));
+      run.protect("u", u);
+      run.resume();
+      run.checkpoint(now);
+      run.wait();
+    }
+    return ::testing::internal::GetCapturedStderr();
+  };
+  const auto lines_with = [](const std::string& said, const char* pattern) {
+    const std::regex wanted(pattern);
+    return std::distance(std::sregex_iterator(said.begin(), said.end(), wanted), std::sregex_iterator());
+  };
+  const std::string first = said_by_run(), second = said_by_run();
+  EXPECT_EQ(lines_with(first, "backstay: [^\n]*a fresh start[^\n]*\n"), 1) << first;
+  EXPECT_EQ(lines_with(first, "resumed"), 0) << first;
+  EXPECT_EQ(lines_with(second, "backstay: resumed from line 1 at level shared, saved by 1 rank, in [0-9.]+ [a-z]+\n"),
+            1)
+      << second;
+  EXPECT_EQ(lines_with(second, "fresh start"), 0) << second;
+}
+
+/// Threads of this process whose niceness is `nice`.
+int threads_at(int nice) {
+  int count = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task"))
+    count += getpriority(PRIO_PROCESS, static_cast<id_t>(std::stoul(task.path().filename()))) == nice ? 1 : 0;
+  return count;
+}
+
+TEST_F(SessionTest, has_one_thread_and_that_at_low_priority) {
+  const int mine = getpriority(PRIO_PROCESS, 0);
+  if (mine > 12) GTEST_SKIP() << "this process is at niceness " << mine << " itself";
+  ASSERT_EQ(threads_at(mine + 7), 0);
+  int x = 0;
+  Session run(alone, options({{"nice", "7"}}));
+  run.protect("x", x);
+  run.checkpoint(now);
+  run.wait();
+  EXPECT_EQ(threads_at(mine + 7), 1);
+}
+
+/// Of all threads of this process so far, seconds.
+double cpu_seconds() {
+  timespec spent{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &spent);
+  return static_cast<double>(spent.tv_sec) + 1e-9 * static_cast<double>(spent.tv_nsec);
+}
+
+TEST_F(SessionTest, with_nothing_to_do_costs_no_processor_time) {
+  int x = 0;
+  Session run(alone, options());
+  run.protect("x", x);
+  run.checkpoint(now);
+  run.wait();
+  const double before = cpu_seconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_LT(cpu_seconds() - before, 0.01);
 }
 
 TEST_F(SessionTest, a_limit_on_staging_memory_fails_the_checkpoint_and_not_the_run) {

@@ -94,6 +94,10 @@ std::string human_bytes(double bytes) {
   return three_digits(bytes, units[unit]);
 }
 
+std::string counted(std::int64_t n, std::string_view thing) {
+  return std::to_string(n) + " " + std::string(thing) + (n == 1 ? "" : "s");
+}
+
 std::string human_seconds(double seconds) {
   if (seconds < 1e-3) return three_digits(seconds * 1e6, "us");
   if (seconds < 1) return three_digits(seconds * 1e3, "ms");

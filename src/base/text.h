@@ -9,6 +9,9 @@
 
 namespace backstay {
 
+/// "1 rank", "3 ranks".
+std::string counted(std::int64_t n, std::string_view thing);
+
 /// Eight lower-case hexadecimal digits.
 std::string hex8(std::uint32_t n);
 /// Sixteen lower-case hexadecimal digits.

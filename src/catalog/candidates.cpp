@@ -47,7 +47,9 @@ void find_sources(const std::vector<Part>& parts, Candidate& out) {
     }
     if (found.empty() && out.trouble.empty()) {
       out.code = Code::corrupt;
-      out.trouble = cat(file.name, " is missing or has not the ", file.size, " bytes that the manifest says");
+      const std::string copy = file.copy_node < 0 ? "" : cat(", and so is its copy on node ", file.copy_node);
+      out.trouble = cat(file.name, file.node < 0 ? "" : cat(" of node ", file.node), " is missing or has not the ",
+                        file.size, " bytes that the manifest says", copy);
     }
     out.complete = out.complete && originals > 0 && (file.copy_node < 0 || copies > 0);
     out.sources.push_back(std::move(found));

@@ -19,7 +19,7 @@ bool is_dense(const View& view, std::size_t element) {
 }  // namespace
 
 Result<DataReader> DataReader::open(store::Store& store, const std::string& path, const format::DataFile& expected,
-                                    const std::string& job, std::uint64_t line) {
+                                    const std::string& job, std::uint64_t line, std::optional<int> only_rank) {
   DataReader reader;
   reader.where_ = store.where() + "/" + path;
   auto file = store.open_to_read(path);
@@ -43,7 +43,7 @@ Result<DataReader> DataReader::open(store::Store& store, const std::string& path
   BACKSTAY_TRY(reader.file_->read_at(header->table_offset, table));
   if (crc32c(table) != header->table_crc)
     return fail(Code::corrupt, reader.where_, ": the checksum of its table differs");
-  auto decoded = format::decode_table(table);
+  auto decoded = only_rank ? format::decode_rows(table, *only_rank) : format::decode_table(table);
   if (!decoded) return fail(decoded.failure().code, reader.where_, ": ", decoded.failure().what);
   if (decoded->job != job || decoded->line != line || decoded->file != expected.name)
     return fail(Code::corrupt, reader.where_, ": it belongs to job ", decoded->job, ", line ", decoded->line, ", file ",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "backstay/types.hpp"
@@ -12,9 +13,10 @@ namespace backstay::engine {
 
 class DataReader {
  public:
-  /// Opens the file and checks header and table against what the manifest says.
+  /// Opens the file and checks header and table against what the manifest says. With `only_rank`, table() may lack the
+  /// segments of others.
   static Result<DataReader> open(store::Store& store, const std::string& path, const format::DataFile& expected,
-                                 const std::string& job, std::uint64_t line);
+                                 const std::string& job, std::uint64_t line, std::optional<int> only_rank = {});
 
   [[nodiscard]] const format::Table& table() const { return table_; }
   /// The bytes of a segment, its CRC checked. `target` has segment.bytes bytes.

@@ -67,7 +67,7 @@ Result<void> Engine::open() {
       level.group_comm = std::move(*group);
     }
   }
-  const auto inventory = take_inventory(levels_, *app_);
+  const auto inventory = take_inventory(levels_, {}, *app_);
   if (!inventory) return inventory.failure();
   BACKSTAY_TRY(look_at_other_levels());
   note_lines(*inventory);
@@ -173,8 +173,11 @@ Result<void> Engine::lock_directories() {
     auto lock = store::DirLock::take(dir, config_.program);
     if (!lock && dir == config_.shared_dir && !writes_here && lock.failure().code != Code::locked) continue;
     if (!lock) return lock.failure();
-    locks_.push_back(std::move(*lock));
+    locks_[dir] = std::make_shared<const store::DirLock>(std::move(*lock));
   }
+  for (auto& level : levels_)
+    if (level.leader && level.config.kind != LevelKind::memory)
+      level.lock = locks_.at(is_on_nodes(level.config.kind) ? config_.local_dir : config_.shared_dir);
   return {};
 }
 
@@ -314,9 +317,8 @@ Result<void> Engine::wait() { return background_->wait_idle(); }
 
 Result<Resumed> Engine::resume() {
   BACKSTAY_TRY(finish_agreement());
-  BACKSTAY_TRY(agree(*app_, background_->wait_idle()));
   const double start = monotonic();
-  const auto inventory = take_inventory(levels_, *app_);
+  const auto inventory = take_inventory(levels_, background_->wait_idle(), *app_);
   if (!inventory) return inventory.failure();
   note_lines(*inventory);
   const auto found =
@@ -336,16 +338,14 @@ Result<Resumed> Engine::resume() {
   decider_.set_call(resumed_call_ == 0 ? 0 : resumed_call_ - 1);
   owed_.assign(owed_.size(), false);
   if (!found->complete) forced_[static_cast<std::size_t>(found->level)] = true;
-  const auto slowest = app_->all_max({static_cast<std::int64_t>((monotonic() - start) * 1e6)});
-  if (!slowest) return slowest.failure();
-  return Resumed{true, found->line, levels_[static_cast<std::size_t>(found->level)].name,
-                 static_cast<double>((*slowest)[0]) * 1e-6, found->manifest.ranks};
+  const double seconds = monotonic() - start;  // no rank comes here before all have their data
+  return Resumed{true, found->line, levels_[static_cast<std::size_t>(found->level)].name, seconds,
+                 found->manifest.ranks};
 }
 
 Result<Verified> Engine::verify() {
   BACKSTAY_TRY(finish_agreement());
-  BACKSTAY_TRY(agree(*app_, background_->wait_idle()));
-  const auto inventory = take_inventory(levels_, *app_);
+  const auto inventory = take_inventory(levels_, background_->wait_idle(), *app_);
   if (!inventory) return inventory.failure();
   auto damage = check_all(*inventory, levels_, *app_);
   if (!damage) return damage.failure();
@@ -367,8 +367,7 @@ std::vector<catalog::Candidate> newest_of_each_level(std::vector<catalog::Candid
 Result<void> Engine::prune(std::size_t keep) {
   if (keep == 0) return fail(Code::invalid_argument, "prune(0) would remove every line: keep 1 or more");
   BACKSTAY_TRY(finish_agreement());
-  BACKSTAY_TRY(agree(*app_, background_->wait_idle()));
-  auto kept = take_inventory(levels_, *app_);
+  auto kept = take_inventory(levels_, background_->wait_idle(), *app_);
   if (!kept) return kept.failure();
   kept->candidates = newest_of_each_level(std::move(kept->candidates), keep);
   const auto damage = check_all(*kept, levels_, *app_);

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -94,7 +95,7 @@ class Engine {
   std::unique_ptr<comm::Comm> background_comm_;
   region::RegionSet regions_;
   std::vector<Level> levels_;
-  std::vector<store::DirLock> locks_;
+  std::map<std::string, std::shared_ptr<const store::DirLock>> locks_;  ///< by directory
   Job job_;
   plan::Decider decider_;
   std::unique_ptr<comm::PendingMax> agreement_;

@@ -9,6 +9,7 @@
 #include "comm/comm.h"
 #include "plan/decider.h"
 #include "redundancy/partner.h"
+#include "store/lock.h"
 #include "store/store.h"
 
 namespace backstay::engine {
@@ -47,10 +48,11 @@ std::vector<FileGroup> file_groups(const LevelConfig& config, const Topology& to
 
 struct Level {
   LevelConfig config;
-  std::string name;                     ///< "shared"
-  std::shared_ptr<store::Store> store;  ///< where this rank writes
-  bool leader = false;                  ///< this rank does the directory work in `store`
-  std::vector<FileGroup> groups;        ///< of the whole level
+  std::string name;                            ///< "shared"
+  std::shared_ptr<store::Store> store;         ///< where this rank writes
+  bool leader = false;                         ///< this rank does the directory work in `store`
+  std::shared_ptr<const store::DirLock> lock;  ///< of the leader: nothing is written or removed without it
+  std::vector<FileGroup> groups;               ///< of the whole level
   std::size_t my_group = 0;
   std::unique_ptr<comm::Comm> group_comm;  ///< for groups of more than one rank; the background's
   std::optional<redundancy::PartnerPlan> partners;

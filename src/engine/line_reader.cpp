@@ -89,6 +89,8 @@ class LineReader {
 
   /// Collective: every file's table, read by one rank that can, given to all. Files that cannot be read go to `bad`.
   Result<bool> share_tables(BadFiles& bad) {
+    readers_.clear();  // plan_from_own_file() has read rows of this rank alone
+    readers_.resize(chosen_.size());
     WireWriter mine;
     for (std::size_t f = 0; f < chosen_.size(); ++f) {
       if (reading_rank(f) != comm_.rank()) continue;
@@ -128,7 +130,8 @@ class LineReader {
       return std::find(file.ranks.begin(), file.ranks.end(), comm_.rank()) != file.ranks.end();
     });
     const auto f = static_cast<std::size_t>(own - files.begin());
-    if (line_.manifest.ranks != comm_.size() || own == files.end() || !reachable(f, comm_.rank()) || !open(f))
+    if (line_.manifest.ranks != comm_.size() || own == files.end() || !reachable(f, comm_.rank()) ||
+        !open(f, comm_.rank()))
       return {};
     tables_.assign(files.size(), {});
     tables_[f] = readers_[f]->table();
@@ -177,10 +180,10 @@ class LineReader {
     return shared() ? static_cast<int>(file % static_cast<std::size_t>(comm_.size())) : server(file);
   }
 
-  Result<void> open(std::size_t f) {
+  Result<void> open(std::size_t f, std::optional<int> only_rank = {}) {
     if (readers_[f]) return {};
     auto reader = DataReader::open(*level_.store, catalog::line_dir(level_.name, line_.line) + "/" + chosen_[f].name,
-                                   line_.manifest.files[f], line_.manifest.job, line_.line);
+                                   line_.manifest.files[f], line_.manifest.job, line_.line, only_rank);
     if (!reader) return reader.failure();
     readers_[f] = std::make_unique<DataReader>(std::move(*reader));
     return {};
@@ -363,6 +366,33 @@ Result<Plans> plan_all(const region::RegionSet& regions, const SavedRegions& sav
   return out;
 }
 
+/// Collective: saved blocks are wholly taken by the ranks of this job together.
+Result<void> check_blocks(const region::RegionSet& regions, const SavedRegions& saved, comm::Comm& comm) {
+  WireWriter mine;
+  for (const auto& spec : regions.specs()) {
+    if (spec.placement.kind != Placement::Kind::block) continue;
+    mine.text(spec.name);
+    for (const Extents* edge : {&spec.placement.lower, &spec.placement.upper})
+      mine.bytes(std::as_bytes(std::span<const std::int64_t>(edge->data(), edge->size())));
+  }
+  const auto all = comm.all_gather(mine.message());
+  if (!all) return all.failure();
+  const auto extents_in = [](ByteView bytes) {
+    Extents out;
+    for (WireReader in(bytes); !in.at_end() && in.complete();) out.push_back(in.number<std::int64_t>());
+    return out;
+  };
+  std::map<std::string, std::vector<region::Box>> held;
+  for (const auto& message : *all)
+    for (WireReader in(message); !in.at_end() && in.complete();) {
+      std::string name = in.text();
+      Extents lower = extents_in(in.bytes()), upper = extents_in(in.bytes());
+      held[std::move(name)].push_back({std::move(lower), std::move(upper)});
+    }
+  for (const auto& [name, boxes] : held) BACKSTAY_TRY(check_all_taken(name, saved, boxes));
+  return {};
+}
+
 /// Collective. Where every rank finds its own in its own file, no table is exchanged. Files whose tables cannot be had
 /// go to `bad`; the plans are of no use then.
 Result<Plans> make_plans(LineReader& reader, const region::RegionSet& regions, const format::Manifest& manifest,
@@ -379,9 +409,11 @@ Result<Plans> make_plans(LineReader& reader, const region::RegionSet& regions, c
   const auto shared = reader.share_tables(bad);
   if (!shared) return shared.failure();
   if (!*shared) return Plans{};
-  auto plans = plan_all(regions, SavedRegions(reader.tables()), manifest, options, comm);
+  const SavedRegions saved(reader.tables());
+  auto plans = plan_all(regions, saved, manifest, options, comm);
   const Result<void> planned = plans ? check_memory(*plans) : Result<void>{plans.failure()};
   BACKSTAY_TRY(agree(comm, planned));
+  if (!options.lenient) BACKSTAY_TRY(check_blocks(regions, saved, comm));
   return plans;
 }
 
@@ -418,19 +450,22 @@ std::string hint_at_nodes(const format::Manifest& manifest, const Topology& topo
 }
 }  // namespace
 
-Result<Inventory> take_inventory(const std::vector<Level>& levels, comm::Comm& comm) {
+namespace {
+/// What the stores hold that this rank leads.
+Result<Bytes> scan_own(const std::vector<Level>& levels, int rank) {
   std::vector<catalog::StoreContents> mine;
-  Result<void> scanned;
   for (std::size_t i = 0; i < levels.size(); ++i) {
     if (!levels[i].leader) continue;
     auto holdings = catalog::scan(*levels[i].store, levels[i].name);
-    if (!holdings)
-      scanned = holdings.failure();
-    else
-      mine.push_back({static_cast<int>(i), comm.rank(), std::move(*holdings)});
+    if (!holdings) return holdings.failure();
+    mine.push_back({static_cast<int>(i), rank, std::move(*holdings)});
   }
-  BACKSTAY_TRY(agree(comm, scanned));
-  const auto all = comm.all_gather(catalog::encode_contents(mine));
+  return catalog::encode_contents(mine);
+}
+}  // namespace
+
+Result<Inventory> take_inventory(const std::vector<Level>& levels, const Result<void>& ready, comm::Comm& comm) {
+  const auto all = gather(comm, ready ? scan_own(levels, comm.rank()) : Result<Bytes>(ready.failure()));
   if (!all) return all.failure();
   Inventory inventory;
   for (const auto& message : *all)

@@ -17,8 +17,9 @@ struct Inventory {
   std::vector<catalog::Candidate> candidates;  ///< newest first
 };
 
-/// Collective: every store is looked at by its leader, and all ranks get the same answer.
-Result<Inventory> take_inventory(const std::vector<Level>& levels, comm::Comm& comm);
+/// Collective: every store is looked at by its leader, and all ranks get the same answer. A rank that is not `ready` to
+/// look is the failure of all.
+Result<Inventory> take_inventory(const std::vector<Level>& levels, const Result<void>& ready, comm::Comm& comm);
 
 struct PutBack {
   std::uint64_t line = 0;

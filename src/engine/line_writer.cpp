@@ -18,6 +18,9 @@ struct FileFacts {
   std::uint64_t table_crc = 0;
 };
 
+/// Nothing is written or removed where another job may be at work.
+Result<void> check_lock(const Level& level) { return level.lock ? level.lock->check() : Result<void>{}; }
+
 class LineWriter {
  public:
   LineWriter(Level& level, Checkpoint& checkpoint, const Job& job, const Topology& topology, comm::Comm& comm)
@@ -31,6 +34,9 @@ class LineWriter {
   Result<std::uint64_t> write() {
     if (auto staged = write_and_stage(); !staged) {
       if (level_.leader) (void)catalog::give_up(*level_.store, level_.name, checkpoint_.line).ok();
+      // A full store has room again before the next line begins: all ranks let go after the leaders have removed.
+      (void)comm_.barrier().ok();
+      level_.store->forget_removed();
       return staged.failure();
     }
     BACKSTAY_TRY(commit());
@@ -87,8 +93,9 @@ class LineWriter {
   }
 
   Result<void> prepare() {
-    return level_.leader ? catalog::prepare(*level_.store, level_.name, checkpoint_.line, level_.whole)
-                         : Result<void>{};
+    if (!level_.leader) return {};
+    BACKSTAY_TRY(check_lock(level_));
+    return catalog::prepare(*level_.store, level_.name, checkpoint_.line, level_.whole);
   }
 
   /// This rank's place in its file, and what the file's first rank writes around the areas.
@@ -115,7 +122,10 @@ class LineWriter {
         if (group().ranks[i] < comm_.rank()) out.area_offset += size;
         if (!first_of_group()) continue;
         auto table = format::decode_table(in.bytes());
-        if (!table) return table.failure();
+        if (!table) {
+          written_ = table.failure();
+          break;
+        }
         areas.push_back({group().ranks[i], std::move(table->segments)});
       }
     }
@@ -215,6 +225,7 @@ class LineWriter {
 
   Result<void> stage() {
     if (!level_.leader) return {};
+    BACKSTAY_TRY(check_lock(level_));
     return catalog::stage(*level_.store, level_.name, checkpoint_.line, format::encode_manifest(manifest()),
                           names_here());
   }
@@ -246,6 +257,7 @@ Result<std::uint64_t> write_line(Level& level, Checkpoint& checkpoint, const Job
 
 Result<void> retire_surplus(Level& level, std::size_t keep) {
   Result<void> outcome;
+  BACKSTAY_TRY(check_lock(level));
   auto lines = catalog::surplus(level.whole, keep);
   for (auto line : lines) std::erase(level.whole, line);
   lines.insert(lines.end(), level.damaged.begin(), level.damaged.end());

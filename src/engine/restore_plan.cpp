@@ -127,10 +127,10 @@ Result<RegionPlan> plan_list(const RegionSpec& spec, const std::vector<SegmentRe
 Result<RegionPlan> plan_private(const RegionSpec& spec, const std::vector<SegmentRef>& refs, int saved_ranks,
                                 int size) {
   if (!spec.redistribute)
-    return mismatch(
-        spec.name, cat("is private to a rank and was saved by ", saved_ranks, " ranks, and this job has ", size,
-                       ": run on ", saved_ranks, " ranks, or give it a placement (block, distributed_list, replicated)",
-                       " or a redistribute callback"));
+    return mismatch(spec.name, cat("is private to a rank and was saved by ", counted(saved_ranks, "rank"),
+                                   ", and this job has ", size, ": run on ", counted(saved_ranks, "rank"),
+                                   ", or give it a placement (block, distributed_list, replicated)",
+                                   " or a redistribute callback"));
   RegionPlan plan;
   for (const auto& ref : refs) {
     const Box box{Extents(ref.about->shape.size(), 0), ref.about->shape};
@@ -187,6 +187,45 @@ std::optional<RegionPlan> plan_own(const RegionSpec& spec, const SavedRegions& s
   const auto it = std::find_if(refs.begin(), refs.end(), [&](const auto& ref) { return ref.about->rank == rank; });
   if (it == refs.end() || !check_kind(spec, *it->about) || !(spec.placement == it->about->placement)) return {};
   return take_whole(*it);
+}
+
+namespace {
+/// What is left of `box` without `taken`, in at most two boxes a dimension.
+std::vector<Box> without(Box box, const Box& taken) {
+  const Box common = region::intersect(box, taken);
+  if (region::is_empty(common)) return {box};
+  std::vector<Box> left;
+  for (std::size_t d = 0; d < box.lower.size(); ++d) {
+    Box below = box, above = box;
+    below.upper[d] = common.lower[d];
+    above.lower[d] = common.upper[d];
+    box.lower[d] = common.lower[d];
+    box.upper[d] = common.upper[d];
+    for (Box* side : {&below, &above})
+      if (!region::is_empty(*side)) left.push_back(std::move(*side));
+  }
+  return left;
+}
+}  // namespace
+
+Result<void> check_all_taken(const std::string& region, const SavedRegions& saved, const std::vector<Box>& held) {
+  for (const auto& ref : saved.of(region)) {
+    std::vector<Box> left{{ref.about->placement.lower, ref.about->placement.upper}};
+    if (region::is_empty(left.front())) continue;
+    for (const Box& box : held) {
+      std::vector<Box> still;
+      for (const Box& part : left)
+        for (Box& rest : without(part, box)) still.push_back(std::move(rest));
+      left = std::move(still);
+    }
+    if (!left.empty())
+      return mismatch(
+          region, cat("was saved by rank ", ref.about->rank, " from ", region::describe_shape(left.front().lower),
+                      " up to ", region::describe_shape(left.front().upper), " too, which is in no block of this job ",
+                      "and would be lost: give its ranks blocks that cover all that was saved, or set the ",
+                      "option regions=lenient to leave it out"));
+  }
+  return {};
 }
 
 Result<void> check_names(const region::RegionSet& regions, const SavedRegions& saved) {

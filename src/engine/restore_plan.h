@@ -54,6 +54,11 @@ Result<RegionPlan> plan_region(const RegionSpec& spec, const SavedRegions& saved
 /// table is needed. Nothing where plan_region() has to be asked.
 std::optional<RegionPlan> plan_own(const RegionSpec& spec, const SavedRegions& saved, int rank);
 
+/// What was saved of a region in blocks and lies in none of the blocks `held` by the ranks of this job would be lost
+/// with the next line: Code::mismatch.
+Result<void> check_all_taken(const std::string& region, const SavedRegions& saved,
+                             const std::vector<region::Box>& held);
+
 /// Regions that only one side has; a sentence if there are any.
 Result<void> check_names(const region::RegionSet& regions, const SavedRegions& saved);
 

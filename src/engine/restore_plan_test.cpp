@@ -73,6 +73,23 @@ TEST(restore_plan, what_was_saved_as_another_kind_is_refused_for_callbacks_and_t
   }
 }
 
+TEST(restore_plan, what_is_in_no_block_of_the_new_job_is_refused) {
+  const auto t =
+      tables({saved(0, {4, 2}, block({4, 4}, {0, 0}, {4, 2})), saved(1, {4, 1}, block({4, 4}, {0, 3}, {4, 4}))});
+  const SavedRegions regions(t);
+  const std::vector<region::Box> all{{{0, 0}, {1, 4}}, {{1, 0}, {4, 1}}, {{1, 1}, {4, 4}}};
+  EXPECT_TRUE(check_all_taken("u", regions, all).ok());
+  EXPECT_TRUE(check_all_taken("u", regions, {{{0, 0}, {4, 2}}, {{0, 1}, {4, 4}}}).ok()) << "they may overlap";
+  EXPECT_TRUE(check_all_taken("u", regions, {{{0, 0}, {4, 2}}, {{0, 3}, {4, 4}}}).ok()) << "the gap was never saved";
+  for (std::size_t out = 0; out < all.size(); ++out) {
+    auto some = all;
+    some.erase(some.begin() + static_cast<std::ptrdiff_t>(out));
+    EXPECT_EQ(check_all_taken("u", regions, some).failure().code, Code::mismatch) << out;
+  }
+  const auto refused = check_all_taken("u", regions, {{{0, 0}, {4, 3}}}).failure();
+  EXPECT_NE(refused.what.find("saved by rank 1 from [0, 3] up to [4, 4]"), std::string::npos) << refused.what;
+}
+
 TEST(restore_plan, an_empty_block_needs_nothing) {
   const auto t = tables({saved(0, {4, 4}, block({4, 4}, {0, 0}, {4, 4}))});
   const auto plan = plan_region(spec(block({4, 4}, {4, 0}, {4, 4})), SavedRegions(t), 1, 1, 2);

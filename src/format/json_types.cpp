@@ -167,17 +167,13 @@ Placement placement_from_json(const Json& json) {
   return p;
 }
 
-Json segment_to_json(const Segment& s) {
-  return {{"rank", s.rank},
-          {"region", s.region},
-          {"dataset", s.dataset},
-          {"type", type_to_json(s.type)},
-          {"shape", s.shape},
-          {"units", s.units},
-          {"placement", placement_to_json(s.placement)},
-          {"offset", s.offset},
-          {"bytes", s.bytes},
-          {"crc32c", hex8(s.crc)}};
+std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string segment_to_text(const Segment& s) {
+  return cat("{\"rank\":", s.rank, ",\"region\":", dump(s.region), ",\"dataset\":", dump(s.dataset),
+             ",\"type\":", dump(type_to_json(s.type)), ",\"shape\":", dump(s.shape), ",\"units\":", dump(s.units),
+             ",\"placement\":", dump(placement_to_json(s.placement)), ",\"offset\":", s.offset, ",\"bytes\":", s.bytes,
+             ",\"crc32c\":\"", hex8(s.crc), "\"}");
 }
 
 Segment segment_from_json(const Json& json) {

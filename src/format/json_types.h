@@ -21,7 +21,11 @@ Type type_from_json(const Json& json, int depth = 0);
 Json placement_to_json(const Placement& placement);
 Placement placement_from_json(const Json& json);
 
-Json segment_to_json(const Segment& segment);
+/// Without white space; what is not UTF-8 is replaced.
+std::string dump(const Json& json);
+
+/// As JSON text, put together here: building a JSON value first takes ten times as long, and tables are long.
+std::string segment_to_text(const Segment& segment);
 Segment segment_from_json(const Json& json);
 
 /// Members of an object, checked: BadJson where one is missing, of another kind or out of range.

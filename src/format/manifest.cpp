@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "base/crc32c.h"
@@ -12,6 +13,7 @@ namespace backstay::format {
 
 namespace {
 constexpr std::string_view magic = "backstay manifest ";
+constexpr std::string_view rows_begin = ",\"segments\":[", rows_end = "]}\n";
 constexpr std::uint64_t any = std::uint64_t{1} << 62;
 
 Failure damaged(std::string_view why) { return fail(Code::corrupt, "the manifest is damaged: ", why); }
@@ -111,12 +113,34 @@ Result<Manifest> decode_manifest(ByteView bytes) {
 }
 
 Bytes encode_table(const Table& table) {
-  Json segments = Json::array();
-  for (const auto& s : table.segments) segments.push_back(segment_to_json(s));
-  const Json json{{"job", table.job}, {"line", table.line}, {"file", table.file}, {"segments", std::move(segments)}};
-  const std::string body = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::string body =
+      cat("{\"job\":", dump(table.job), ",\"line\":", table.line, ",\"file\":", dump(table.file), rows_begin);
+  for (const auto& s : table.segments) body += (&s == table.segments.data() ? "" : ",") + segment_to_text(s);
+  body += rows_end;
   const ByteView view = as_bytes(body);
   return {view.begin(), view.end()};
+}
+
+namespace {
+/// The table with the rows of `rank` alone; nothing where it is not written as encode_table() does. These words cannot
+/// be part of a name: a quotation mark inside a JSON text has a backslash before it.
+std::optional<std::string> only_rows_of(std::string_view table, int rank) {
+  const auto is_row = [](int of) { return cat("{\"rank\":", of, ",\"region\":"); };
+  const auto begin = table.find(rows_begin);
+  const auto first = table.find(is_row(rank));
+  if (begin == table.npos || first == table.npos || !table.ends_with(rows_end)) return {};
+  auto last = table.rfind(is_row(rank));
+  last = std::min(table.find(",{\"rank\":", last), table.size() - rows_end.size());
+  return cat(table.substr(0, begin), rows_begin, table.substr(first, last - first), rows_end);
+}
+}  // namespace
+
+Result<Table> decode_rows(ByteView bytes, int rank) {
+  const auto rows = only_rows_of(as_text(bytes), rank);
+  if (!rows) return decode_table(bytes);
+  auto table = decode_table(as_bytes(*rows));
+  if (table) std::erase_if(table->segments, [&](const Segment& s) { return s.rank != rank; });
+  return table;
 }
 
 Result<Table> decode_table(ByteView bytes) {

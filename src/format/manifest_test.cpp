@@ -100,6 +100,28 @@ TEST(table, comes_back_as_it_was) {
   EXPECT_EQ(*back, table_sample());
 }
 
+TEST(table, the_rows_of_one_rank_come_without_the_others) {
+  Table all = table_sample();
+  all.segments.clear();
+  for (int rank : {1, 3, 12, 31})
+    for (Segment s : table_sample().segments) {
+      s.rank = rank;
+      s.units = R"({"rank":3,"region":"a trap",)";  // a text that looks like a row
+      all.segments.push_back(s);
+    }
+  for (int rank : {1, 3, 12, 31, 2}) {
+    Table wanted = all;
+    std::erase_if(wanted.segments, [&](const Segment& s) { return s.rank != rank; });
+    const auto rows = decode_rows(encode_table(all), rank);
+    ASSERT_TRUE(rows.ok()) << rows.failure().what;
+    if (rank != 2) {
+      EXPECT_EQ(*rows, wanted) << rank;
+    }
+  }
+  const std::string spaced = "{ \"job\" : \"j\", \"line\": 1, \"file\": \"f\", \"segments\": [] }";
+  EXPECT_TRUE(decode_rows(as_bytes(spaced), 1).ok()) << "white space is no reason to refuse a table";
+}
+
 TEST(table, every_type_comes_back) {
   using K = Type::Kind;
   for (const auto& [kind, size] : std::vector<std::pair<K, std::size_t>>{{K::integer, 1},

@@ -71,6 +71,7 @@ class FaultyStore final : public Store {
     BACKSTAY_TRY(plan_->begin(Operation::remove, path));
     return inner_->remove(path);
   }
+  void forget_removed() override { inner_->forget_removed(); }
   Result<void> sync_dir(const std::string& path) override {
     BACKSTAY_TRY(plan_->begin(Operation::sync_dir, path));
     return inner_->sync_dir(path);

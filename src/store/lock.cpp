@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -82,9 +83,15 @@ void unlock(int file) { ::flock(file, LOCK_UN); }
 #endif
 
 Failure refusal(int file, const std::string& directory, int error) {
-  if (error == EAGAIN || error == EACCES || error == EWOULDBLOCK)
-    return fail(Code::locked, directory, " is in use by another job: ", read_holder(file),
+  if (error == EAGAIN || error == EACCES || error == EWOULDBLOCK) {
+    const std::string holder = read_holder(file);
+    if (holder.find(cat(", process ", static_cast<long>(::getpid()), " on host ", host_name(), ",")) != holder.npos)
+      return fail(Code::locked, directory,
+                  " is in use by another session of this very process: end that one first, or ",
+                  "give each of several sessions a name (option name)");
+    return fail(Code::locked, directory, " is in use by another job: ", holder,
                 "; wait until it ends, stop it, or choose another directory for this job");
+  }
   Failure failure = system_failure("lock a file in", directory, error);
   failure.what += "; choose a directory on a file system with locks (Lustre has them when mounted with flock)";
   return failure;
@@ -127,7 +134,8 @@ class ForkGuard {
 
 }  // namespace
 
-DirLock::DirLock(Descriptor file) : file_(std::move(file)), owner_(::getpid()) {
+DirLock::DirLock(Descriptor file, std::string directory)
+    : file_(std::move(file)), directory_(std::move(directory)), owner_(::getpid()) {
   ForkGuard::instance().add(file_.get());
 }
 
@@ -145,7 +153,21 @@ Result<DirLock> DirLock::take(const std::string& directory, std::string program)
   if (const int error = try_lock(file.get()); error != 0) return refusal(file.get(), directory, error);
   write_holder(file.get(), cat("program ", program.empty() ? program_name() : program, ", process ",
                                static_cast<long>(::getpid()), " on host ", host_name(), ", since ", time_now(), "\n"));
-  return DirLock(std::move(file));
+  return DirLock(std::move(file), directory);
+}
+
+Result<void> DirLock::check() const {
+  struct stat held{}, there{};
+  if (::fstat(file_.get(), &held) != 0) return system_failure("look at the lock of", directory_, errno);
+  const std::string path = cat(directory_, "/lock");
+  const bool found = ::stat(path.c_str(), &there) == 0;
+  if (found && held.st_dev == there.st_dev && held.st_ino == there.st_ino) return {};
+  if (!found && errno != ENOENT) return system_failure("look at", path, errno);
+  struct stat directory{};
+  if (!found && ::stat(directory_.c_str(), &directory) != 0)
+    return fail(Code::not_found, "the directory ", directory_, " does not exist");
+  return fail(Code::locked, path, " was removed or replaced while this job held it: another job may be at work in ",
+              directory_, ", and nothing more is written there; end this job and start it again");
 }
 
 }  // namespace backstay::store

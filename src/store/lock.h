@@ -21,14 +21,20 @@ class DirLock {
   /// locks. `program` is the name to leave for others; empty: that of the running executable.
   static Result<DirLock> take(const std::string& directory, std::string program = {});
 
+  /// Is the file that this lock holds still the `lock` of its directory? If someone removed or replaced it, or the
+  /// whole directory, another job may be at work there: Code::locked; Code::not_found where the directory itself is
+  /// gone.
+  [[nodiscard]] Result<void> check() const;
+
   DirLock(DirLock&&) noexcept = default;
   DirLock& operator=(DirLock&&) = delete;
   ~DirLock();
 
  private:
-  explicit DirLock(Descriptor file);
+  DirLock(Descriptor file, std::string directory);
 
   Descriptor file_;
+  std::string directory_;
   pid_t owner_;  ///< a forked child must not let go of its parent's lock
 };
 

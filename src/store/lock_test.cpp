@@ -97,6 +97,33 @@ TEST(dir_lock, strange_bytes_in_the_file_do_not_reach_the_sentence) {
   EXPECT_LT(what.size(), 1000U);
 }
 
+TEST(dir_lock, notices_that_its_file_or_directory_was_removed_or_replaced) {
+  const TemporaryDirectory dir;
+  const std::string place = dir.path() + "/place";
+  const auto with_lock = [&](const auto& change) {
+    std::filesystem::create_directory(place);
+    const auto lock = DirLock::take(place);
+    EXPECT_TRUE(lock.ok() && lock->check().ok());
+    change();
+    const auto found = lock->check();
+    std::filesystem::remove_all(place);
+    return found ? Code::ok : found.failure().code;
+  };
+  EXPECT_EQ(with_lock([] {}), Code::ok);
+  EXPECT_EQ(with_lock([&] { std::filesystem::remove(place + "/lock"); }), Code::locked);
+  EXPECT_EQ(with_lock([&] {
+              std::filesystem::remove(place + "/lock");
+              std::ofstream(place + "/lock") << "another\n";
+            }),
+            Code::locked);
+  EXPECT_EQ(with_lock([&] { std::filesystem::remove_all(place); }), Code::not_found);
+  EXPECT_EQ(with_lock([&] {
+              std::filesystem::remove_all(place);
+              std::filesystem::create_directory(place);
+            }),
+            Code::locked);
+}
+
 TEST(dir_lock, moving_it_keeps_it) {
   const TemporaryDirectory dir;
   std::vector<DirLock> locks;

@@ -87,8 +87,10 @@ class PosixStore final : public Store {
 
   [[nodiscard]] std::string where() const override { return root_; }
 
+  void forget_removed() override { mapped_->forget_removed(); }
+
   Result<std::unique_ptr<File>> open_to_write(const std::string& path) override {
-    mapped_->forget_removed();
+    forget_removed();
     return open(path, O_RDWR | O_CREAT, mapped_);  // no O_TRUNC: pages and blocks are used again
   }
 

@@ -54,6 +54,8 @@ class Store {
   virtual Result<void> remove(const std::string& path) = 0;
   /// When this returns, makes, renames and removes in this directory survive a power cut.
   virtual Result<void> sync_dir(const std::string& path) = 0;
+  /// Lets go of what is kept of files that were removed, by whomever: only then is their space free.
+  virtual void forget_removed() {}
 };
 
 /// A whole small file. Not atomic; syncs the file, not the directory. Code::corrupt if it is longer than `at_most`.

@@ -349,15 +349,16 @@ TEST(checkpoint, that_fails_is_thrown_on_every_rank_at_the_same_call_if_asked) {
   EXPECT_NE(story, "") << "the failure was never thrown";
 }
 
+Callbacks loading_fails_on_the_last_rank() {
+  const auto load = [](std::span<const std::byte>) {
+    if (rank_of() == size_of() - 1) throw std::runtime_error("cannot read it");
+  };
+  return {[] { return std::string("bytes"); }, load, {}};
+}
+
 TEST(resume, with_a_load_callback_that_throws_on_one_rank_is_refused_on_all) {
   const SharedDirectory dir;
-  const auto protect = [](Session& s) {
-    s.protect("c", Callbacks{[] { return std::string("bytes"); },
-                             [](std::span<const std::byte>) {
-                               if (rank_of() == size_of() - 1) throw std::runtime_error("cannot read it");
-                             },
-                             {}});
-  };
+  const auto protect = [](Session& s) { s.protect("c", loading_fails_on_the_last_rank()); };
   {
     Session session(MPI_COMM_WORLD, usual(dir.path()));
     protect(session);
@@ -378,11 +379,7 @@ TEST(resume, from_a_partner_with_a_callback_that_throws_is_refused_on_all_with_i
   std::vector<double> before(1000), after(1000);
   const auto protect = [&](Session& s) {
     s.protect("before", before);
-    s.protect("c", Callbacks{[] { return std::string("bytes"); },
-                             [](std::span<const std::byte>) {
-                               if (rank_of() == size_of() - 1) throw std::runtime_error("cannot read it");
-                             },
-                             {}});
+    s.protect("c", loading_fails_on_the_last_rank());
     s.protect("after", after);
   };
   {

@@ -82,6 +82,50 @@ def test_a_directory_of_something_else_has_a_sentence(tmp_path):
     assert "does not look like a checkpoint directory" in text and "is this the right directory?" in text
 
 
+def coupled(directory, local=False):
+    """What a program leaves whose sessions have names: local lines are at node-N/NAME."""
+    for name in ("ocean", "air"):
+        c = Checkpoint(line=3, ranks=2, nodes=2).replicated("u", np.arange(4.0))
+        if not local:
+            c.write(directory / name)
+            continue
+        c.write(directory / "scratch", "partner")
+        roots = []
+        for node in range(2):
+            place = directory / f"node-{node}" / name
+            place.parent.mkdir(exist_ok=True, parents=True)
+            shutil.move(directory / "scratch" / f"node-{node}", place)
+            roots.append({"node": node, "path": str(place)})
+        (directory / "scratch").rmdir()
+        (directory / name).mkdir()
+        session = {"dir": str(directory / name), "local_dirs": roots}
+        (directory / name / "session.json").write_text(json.dumps(session))
+    for name in ("notes", "notes/local", "results"):
+        (directory / name).mkdir()
+    (directory / "results" / "lock").touch()
+
+
+@pytest.mark.parametrize("local", [False, True])
+@pytest.mark.parametrize("run_lock", [False, True])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_directory_of_named_sessions_names_them(tmp_path, command, local, run_lock):
+    coupled(tmp_path, local)
+    if run_lock:  # `backstay run` was there
+        (tmp_path / "run.lock").touch()
+    words = {"prune": ["--keep", 1, tmp_path], "view": ["u", tmp_path], "diff": [tmp_path, tmp_path]}
+    text = sentence_of(backstay(command, *words.get(command, [tmp_path])), 2 if command == "diff" else 1)
+    assert "has no line of its own" in text and "named sessions: air, ocean. Look at one with" in text
+    assert text.endswith(f"--dir {tmp_path}/air.")
+    assert backstay("ls", "--dir", tmp_path / "air", "--json").json["lines"][0]["whole"]
+
+
+def test_named_sessions_beside_lines_without_a_name_are_no_failure(tmp_path):
+    coupled(tmp_path)
+    two_levels(tmp_path)
+    assert [line["line"] for line in backstay("ls", tmp_path, "--json").json["lines"]] == [2, 2, 1, 1]
+    assert "There is no line 99 in" in sentence_of(backstay("show", f"{tmp_path}@99"))
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_whoever_wants_json_reads_of_failures_there(tmp_path, command):
     words = {"prune": ["--keep", 1, tmp_path], "view": ["u", tmp_path], "diff": [tmp_path, tmp_path]}
@@ -168,6 +212,22 @@ def test_wrong_usage_has_status_2(tmp_path):
     wrong = "ls --level tape, prune, prune --keep 0, view, show 1 --line 2, diff 1, ls --every"
     for arguments in map(str.split, wrong.split(",")):
         assert backstay(*arguments).status == 2, arguments
+
+
+def test_whoever_wants_json_reads_of_wrong_usage_there():
+    for arguments, why in [
+        ("ls --level tape --json", "'tape' is not one of"),
+        ("prune --json", "Missing option '--keep'. `backstay prune --help` shows"),
+        ("show --json 1 --line 2", "Two lines are named: 1 and 2. `backstay show --help`"),
+        ("view --json", "Missing argument 'REGION'."),
+        ("run --json", "Missing argument"),
+        ("ls --every --json", "No such option: --every"),
+        ("shwo --json", "'show'? `backstay --help` shows"),
+    ]:
+        ended = backstay(*arguments.split())
+        text = sentence_of(ended, 2)
+        assert why in text and ended.json == {"ok": False, "error": text.removeprefix("backstay: ")}, ended
+    assert backstay("ls", "--json", "--help").status == 0
 
 
 def test_the_version_is_told():

@@ -95,6 +95,16 @@ def test_members_parts_and_ranks_are_chosen(tmp_path):
     assert backstay("view", "on", tmp_path, "-s", "x").status == 2
 
 
+def test_several_slices_all_count(tmp_path):
+    whole = np.random.default_rng(5).normal(size=(3, 4, 5, 6))
+    Checkpoint().block("u", whole, [((0,) * 4, whole.shape)]).write(tmp_path)
+    for words in (["-s", "0=1", "--slice", "1=2"], ["-s", "0=1", "-s", "1=2,0=1"]):
+        found = backstay("view", "u", tmp_path, "--json", *words).json
+        assert found["slice"] == {"0": 1, "1": 2} and found["axes"] == [2, 3] and found["max"] == whole[1, 2].max()
+    ended = backstay("view", "u", tmp_path, "-s", "0=1", "-s", "0=2")
+    assert ended.status == 2 and "Axis 0 is cut twice, at 1 and at 2" in ended.err
+
+
 def test_a_region_without_elements_is_a_sentence(tmp_path):
     Checkpoint().replicated("e", np.zeros((0, 4))).write(tmp_path)
     assert "has no elements" in sentence_of(backstay("view", "e", tmp_path))

@@ -3,6 +3,7 @@
 Every launcher that is there is tried: Open MPI's on PATH or beside this Python, and MPICH's on PATH.
 """
 
+import contextlib
 import fcntl
 import json
 import os
@@ -13,6 +14,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -267,6 +269,57 @@ def test_node_directory_that_another_job_holds_is_left_alone(tmp_path, app):
     assert done.returncode == 0, done.stderr
     assert "is in use by another job and was left alone" in done.stderr
     assert (node / "lock").exists() and not events(tmp_path, "node_removed")
+
+
+@contextlib.contextmanager
+def another_job(directory):
+    """Holds the directory as a job that was not started by `backstay run` does, and commits a line again and again."""
+    directory.mkdir(parents=True)
+    ended = threading.Event()
+
+    def commit():
+        number = 0
+        while not ended.wait(0.1):
+            number += 1
+            Checkpoint(line=number).replicated("step", np.int32(number)).write(directory)
+            with open(directory / "events.jsonl", "a") as file:
+                file.write('{"time": 0, "event": "commit", "level": "shared"}\n')
+
+    with open(directory / "lock", "w") as lock:
+        lock.write("program other, process 7 on host x, since today\n")
+        lock.flush()
+        fcntl.fcntl(lock, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        thread = threading.Thread(target=commit)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
+@pytest.mark.parametrize("name", ["", "ocean"])
+def test_job_that_another_one_keeps_out_is_not_launched_again(tmp_path, app, name):
+    words = ["--opt", f"name={name}"] if name else []
+    with another_job(tmp_path / "ck" / name):
+        done = run(tmp_path, "-n", 1, "--json", *words, "--", app, 3, "refused")
+    assert done.returncode == 1 and len([e for e in events(tmp_path) if e["event"] == "launch"]) == 1
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert (report["reason"], report["status"], report["launches"][0]["progress"]) == ("in_use", 1, False)
+    place = tmp_path / "ck" / name
+    assert f"{place} is in use by another job (program other, process 7 on host x, since today)" in done.stderr
+    assert "wait until that job ends, stop it, or choose another directory" in done.stderr
+
+
+def test_job_whose_directory_is_free_a_moment_after_its_end_is_launched_again(tmp_path, app):
+    with contextlib.ExitStack() as other:
+        other.enter_context(another_job(tmp_path / "ck"))
+        process = start(tmp_path, "-n", 1, "--relaunch", 1, "--", app, 3, "refused")
+        assert wait_until(lambda: (tmp_path / "ck" / "events.jsonl").exists() and events(tmp_path, "exit"))
+        time.sleep(0.5)
+        other.close()
+        _, err = process.communicate(timeout=LIMIT)
+    assert len(events(tmp_path, "launch")) == 2 and "in use" not in err
 
 
 def refused(tmp_path, app):

@@ -233,8 +233,26 @@ def test_state_keeps_the_kind_of_its_numbers(start):
             setattr(state, name, value)
     with pytest.raises(AttributeError, match="name it in run.state"):
         state.other = 1
-    with pytest.raises(OverflowError):
-        state.step = 2**63
+    for name, value in [("step", 2**63), ("step", np.uint64(2**63)), ("count", -1)]:
+        with pytest.raises(OverflowError, match=f"'{name}' is of type u?int64, from .* to .*, and cannot become"):
+            setattr(state, name, value)
+    with pytest.raises(OverflowError, match="'time' is of type float64"):
+        state.time = 2**2000
+    state.time = 2**70
+    assert (state.step, state.time, state.count) == (1, 2.0**70, 2**64 - 1)
+
+
+def test_exception_after_close_is_the_one_that_is_told(start):
+    with pytest.raises(ValueError, match="afterwards"), start() as run:
+        run.close()
+        raise ValueError("afterwards")
+    with pytest.raises(ValueError), start() as run:
+        raise ValueError
+    assert run.closed
+
+
+def test_state_that_is_too_large_for_any_integer_is_told_what_fits(start):
+    refused(Code.invalid_argument, lambda: start().state(step=2**70), "'step'", "must be from -2**63 to 2**64 - 1")
 
 
 def test_callbacks_save_and_load_any_bytes(start):
@@ -502,3 +520,22 @@ def test_second_session_on_one_directory_is_refused(start, tmp_path):
 
 def test_names_of_the_package_are_those_of_the_session():
     assert all(getattr(backstay, name) is getattr(session, name) for name in session.__all__)
+
+
+def anonymous_memory():
+    """Of this process, bytes: heap and stacks, without mapped files."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("RssAnon:"))
+
+
+@pytest.mark.parametrize("kind", ["contiguous", "strided"])
+def test_an_array_is_copied_once_and_that_by_the_capture(start, kind):
+    whole = np.ones((64, 1024, 128))  # 64 MiB
+    array = whole if kind == "contiguous" else whole[:, :, ::2]
+    run = start(levels="shared")
+    run.protect("array", array)
+    before = anonymous_memory()
+    for _ in range(3):
+        save(run)
+    assert run.status().staging_bytes >= array.nbytes
+    assert anonymous_memory() - before < 1.2 * array.nbytes + (8 << 20)

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import h5py
@@ -188,6 +189,70 @@ except backstay.Error as error:
 """,
     )
     assert told.count("refused") == 3
+
+
+RAISES = """
+import sys, time
+import backstay
+with backstay.Session(dir="ck", log="quiet") as run:
+    state = run.state(step=0)
+    run.resume()
+    while state.step < 100000:
+        run.checkpoint()
+        if run.rank == 1 and state.step == 5:
+            print("before the end", end="")
+            raise ERROR("the pump broke")
+        time.sleep(0.01)
+        state.step += 1
+    run.checkpoint(now=True)
+"""
+
+
+@pytest.mark.parametrize(("error", "status"), [("ValueError", 1), ("KeyboardInterrupt", 130)])
+@pytest.mark.parametrize("without", ["", "sys.modules['mpi4py'] = None\n"])
+def test_exception_on_one_rank_ends_the_job(mpi, error, status, without):
+    started = time.monotonic()
+    told = mpi(3, RAISES.replace("import backstay", f"{without}import backstay").replace("ERROR", error), status)
+    assert time.monotonic() - started < LIMIT / 2
+    assert told.count("Traceback") == 1 and f"{error}: the pump broke" in told and "before the end" in told
+
+
+def test_exception_that_is_caught_or_asks_for_the_end_ends_no_other_rank(mpi):
+    told = mpi(
+        3,
+        """
+import sys
+import backstay
+from mpi4py import MPI
+try:
+    with backstay.Session(dir="ck", log="quiet") as run:
+        raise ValueError
+except ValueError:
+    assert run.closed
+MPI.COMM_WORLD.barrier()
+print("fine", flush=True)
+sys.exit(0)
+""",
+    )
+    assert told.count("fine") == 3 and "ABORT" not in told
+
+
+def test_hook_of_the_program_is_kept(mpi):
+    told = mpi(
+        2,
+        """
+import sys
+import backstay
+sys.excepthook = mine = lambda *_: None
+run = backstay.Session(dir="ck", log="quiet")
+assert sys.excepthook is mine
+sys.excepthook = sys.__excepthook__
+alone = backstay.Session(dir=f"ck-{run.rank}", comm=False, log="quiet")
+assert sys.excepthook is sys.__excepthook__
+print("kept", flush=True)
+""",
+    )
+    assert told.count("kept") == 2
 
 
 def test_random_numbers_of_every_rank_are_its_own(mpi):

@@ -74,6 +74,26 @@ def _options(
 _register()
 
 
+# What wrong usage raises. Typer has no name for it, and newer ones bring their own Click.
+_ClickException = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+
+def _run_for_json(arguments: Optional[list]) -> None:
+    """As app() does it, but wrong usage is told as any other failure is: in one sentence, and as JSON on stdout."""
+    try:
+        status = app(args=arguments, prog_name="backstay", standalone_mode=False)
+    except _ClickException as error:
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "backstay"
+        why = " ".join(error.format_message().split())
+        end = "" if why.endswith((".", "?")) else "."
+        fail(f"{why}{end} `{command} --help` shows how it is used.", True)
+        status = error.exit_code
+    except typer.Abort:
+        status = 1
+    raise SystemExit(status)
+
+
 def main(arguments: Optional[list] = None) -> int:
     """Runs a command; gives the exit status: 0, 1 for a failure, 2 for wrong usage."""
     for stream in (sys.stdout, sys.stderr):
@@ -82,6 +102,8 @@ def main(arguments: Optional[list] = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     as_json = "--json" in words[: words.index("--") if "--" in words else None]
     try:
+        if as_json:
+            _run_for_json(arguments)
         app(args=arguments, prog_name="backstay")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import shlex
 import sys
 import time
 from enum import Enum
@@ -20,6 +21,7 @@ from backstay.lines import Directory, Line, Problem, Unreadable, newest_whole, o
 
 DEFAULT_DIR = "backstay-checkpoints"
 ATTEMPTS = 5  # a running job may retire a line while it is read; five in a row would mean that it never pauses
+MOST_NAMES = 10  # of sessions in a sentence
 PATIENCE = 2.0  # seconds before a progress bar appears
 
 
@@ -93,8 +95,10 @@ class Target:
         return open_directory(self.path)
 
     def open_ours(self) -> Directory:
-        """The directory, or a Problem if no job has worked in it."""
+        """The directory, or a Problem if no job has worked in it, or if only sessions below it hold anything."""
         directory = self.open()
+        if not directory.has_lines():
+            _refuse_named_sessions(directory)
         if not directory.is_ours():
             raise Problem(
                 f"{self.path} does not look like a checkpoint directory, because it holds nothing of backstay, such as "
@@ -105,7 +109,10 @@ class Target:
 
     def lines(self) -> list:
         """The committed lines that are meant, newest first; a Problem where a named line is not there."""
-        lines = [x for x in read_lines(self.open(), self.level, self.number) if not x.unfinished]
+        directory = self.open()
+        lines = [x for x in read_lines(directory, self.level, self.number) if not x.unfinished]
+        if not lines and not directory.has_lines():
+            _refuse_named_sessions(directory)
         if not lines and self.number is not None:
             raise Problem(
                 f"There is no line {self.number}{self._at()}: `backstay ls {self.path}` shows those there are."
@@ -164,6 +171,19 @@ class Target:
                 if other.whole and other.level != self.level and line.may_be_of_checkpoint_of(other):
                     return f" Level {other.level} has line {line.number}, too: try --level {other.level}."
         return ""
+
+
+def _refuse_named_sessions(directory: Directory) -> None:
+    """For a directory without lines of its own: a Problem that names the sessions below it, if there are any."""
+    names = directory.named_sessions()
+    if not names:
+        return
+    more = ", ..." if len(names) > MOST_NAMES else ""
+    raise Problem(
+        f"{directory.path} has no line of its own, but below it there are those of a program's named sessions: "
+        f"{', '.join(names[:MOST_NAMES])}{more}. Look at one with --dir {shlex.quote(str(directory.path / names[0]))}.",
+        "missing",
+    )
 
 
 class Retired(Exception):

@@ -26,9 +26,12 @@ def view(
     line_option: common.LineOption = None,
     level: common.LevelOption = None,
     slices: Annotated[
-        Optional[str],
+        Optional[list[str]],
         typer.Option(
-            "--slice", "-s", metavar="AXIS=INDEX,...", help="Axes count from 0; the first ones are halved if left out."
+            "--slice",
+            "-s",
+            metavar="AXIS=INDEX,...",
+            help="Axes count from 0; the first ones are halved if left out. May be given again for another axis.",
         ),
     ] = None,
     component: Annotated[
@@ -80,14 +83,17 @@ class Slice:
         return f"{name}, {self.line.title}{', ' if at else ''}{at}"
 
 
-def parse_slices(text: Optional[str]) -> dict:
+def parse_slices(texts: Optional[list[str]]) -> dict:
+    """All cuts of all --slice options; an axis that is cut at two places is refused, for only one could be drawn."""
     cuts = {}
-    for item in text.split(",") if text else []:
+    for item in ",".join(texts).split(",") if texts else []:
         axis, equals, index = item.partition("=")
         try:
-            cuts[int(axis)] = int(index)
+            number, at = int(axis), int(index)
         except ValueError:
             raise typer.BadParameter(f"'{item}' is not AXIS=INDEX, as in --slice 0=16,2=5.") from None
+        if cuts.setdefault(number, at) != at:
+            raise typer.BadParameter(f"Axis {number} is cut twice, at {cuts[number]} and at {at}: give one index.")
     return cuts
 
 
