@@ -115,7 +115,10 @@ Result<Manifest> decode_manifest(ByteView bytes) {
 Bytes encode_table(const Table& table) {
   std::string body =
       cat("{\"job\":", dump(table.job), ",\"line\":", table.line, ",\"file\":", dump(table.file), rows_begin);
-  for (const auto& s : table.segments) body += (&s == table.segments.data() ? "" : ",") + segment_to_text(s);
+  for (const auto& s : table.segments) {
+    if (&s != table.segments.data()) body += ',';
+    body += segment_to_text(s);
+  }
   body += rows_end;
   const ByteView view = as_bytes(body);
   return {view.begin(), view.end()};
