@@ -256,18 +256,17 @@ Result<std::uint64_t> write_line(Level& level, Checkpoint& checkpoint, const Job
 }
 
 Result<void> retire_surplus(Level& level, std::size_t keep) {
-  Result<void> outcome;
-  BACKSTAY_TRY(check_lock(level));
   auto lines = catalog::surplus(level.whole, keep);
   for (auto line : lines) std::erase(level.whole, line);
   lines.insert(lines.end(), level.damaged.begin(), level.damaged.end());
   level.damaged.clear();
-  for (auto line : lines) {
-    if (!level.leader) break;
+  if (!level.leader) return {};
+  if (auto mine = check_lock(level); !mine)  // a node that lost its directory has no old lines to remove
+    return mine.failure().code == Code::not_found ? Result<void>{} : mine;
+  Result<void> outcome;
+  for (auto line : lines)
     if (auto retired = catalog::retire(*level.store, level.name, line); !retired) outcome = retired;
-  }
-  if (level.leader)
-    if (auto swept = catalog::sweep(*level.store, level.name, 1, level.whole); !swept) outcome = swept;
+  if (auto swept = catalog::sweep(*level.store, level.name, 1, level.whole); !swept) outcome = swept;
   return outcome;
 }
 
