@@ -389,8 +389,10 @@ Result<void> check_blocks(const region::RegionSet& regions, const SavedRegions& 
       Extents lower = extents_in(in.bytes()), upper = extents_in(in.bytes());
       held[std::move(name)].push_back({std::move(lower), std::move(upper)});
     }
-  for (const auto& [name, boxes] : held) BACKSTAY_TRY(check_all_taken(name, saved, boxes));
-  return {};
+  Result<void> taken;
+  for (const auto& [name, boxes] : held)
+    if (taken) taken = check_all_taken(name, saved, boxes, comm.rank(), comm.size());
+  return agree(comm, taken);
 }
 
 /// Collective. Where every rank finds its own in its own file, no table is exchanged. Files whose tables cannot be had

@@ -208,11 +208,15 @@ std::vector<Box> without(Box box, const Box& taken) {
 }
 }  // namespace
 
-Result<void> check_all_taken(const std::string& region, const SavedRegions& saved, const std::vector<Box>& held) {
-  for (const auto& ref : saved.of(region)) {
+Result<void> check_all_taken(const std::string& region, const SavedRegions& saved, const std::vector<Box>& held,
+                             int rank, int size) {
+  const auto& refs = saved.of(region);
+  for (auto i = static_cast<std::size_t>(rank); i < refs.size(); i += static_cast<std::size_t>(size)) {
+    const SegmentRef& ref = refs[i];
     std::vector<Box> left{{ref.about->placement.lower, ref.about->placement.upper}};
     if (region::is_empty(left.front())) continue;
     for (const Box& box : held) {
+      if (left.empty()) break;
       std::vector<Box> still;
       for (const Box& part : left)
         for (Box& rest : without(part, box)) still.push_back(std::move(rest));

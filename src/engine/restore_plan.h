@@ -55,9 +55,10 @@ Result<RegionPlan> plan_region(const RegionSpec& spec, const SavedRegions& saved
 std::optional<RegionPlan> plan_own(const RegionSpec& spec, const SavedRegions& saved, int rank);
 
 /// What was saved of a region in blocks and lies in none of the blocks `held` by the ranks of this job would be lost
-/// with the next line: Code::mismatch.
-Result<void> check_all_taken(const std::string& region, const SavedRegions& saved,
-                             const std::vector<region::Box>& held);
+/// with the next line: Code::mismatch. Looks at every `size`th saved block, from the one at `rank` on, so that the
+/// ranks look at all of them together.
+Result<void> check_all_taken(const std::string& region, const SavedRegions& saved, const std::vector<region::Box>& held,
+                             int rank = 0, int size = 1);
 
 /// Regions that only one side has; a sentence if there are any.
 Result<void> check_names(const region::RegionSet& regions, const SavedRegions& saved);

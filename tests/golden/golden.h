@@ -69,57 +69,63 @@ struct Regions {
     for (int i = 0; i < 24; ++i) cube[i / 12][i / 4 % 3][i % 4] = 100 * r + i;
   }
   /// Forgets everything but who it is.
-  void forget() {
-    *this = Regions(rank, size);
-    i1 = 0, i2 = 0, i4 = 0, i8 = 0, u1 = 0, u2 = 0, u4 = 0, u8 = 0, f4 = 0, f8 = 0, c8 = 0, c16 = 0, truth = false;
-    unknown = {};
-    text = "?";
-    empty_text = "?";
-    random.seed(1);
-    field.assign(20, -1);
-    nothing.assign(2, -1);
-    particles.clear();
-    large.clear();
-    std::memset(cube, 0, sizeof cube);
-  }
-  void protect(backstay::Session& session) {
-    session.protect("numbers/i1", i1);
-    session.protect("numbers/i2", i2);
-    session.protect("numbers/i4", i4);
-    session.protect("numbers/i8", i8);
-    session.protect("numbers/u1", u1);
-    session.protect("numbers/u2", u2);
-    session.protect("numbers/u4", u4);
-    session.protect("numbers/u8", u8);
-    session.protect("numbers/f4", f4, backstay::replicated(), "m s-1");
-    session.protect("numbers/f8", f8);
-    session.protect("numbers/c8", c8);
-    session.protect("numbers/c16", c16);
-    session.protect("truth", truth);
-    session.protect("unknown struct", unknown);
-    session.protect("text", text);
-    session.protect("empty text", empty_text);
-    session.protect("random", random);
-    session.protect("field", field, backstay::block({4 * size, 5}, {4 * rank, 0}, {4 * rank + 4, 5}), "kg m-3");
-    session.protect("nothing", nothing);
-    session.protect("particles", particles, backstay::distributed_list());
-    session.protect("large", large);
-    session.protect("cube", cube, backstay::rank_private());
-  }
+  void forget();
+  void protect(backstay::Session& session);
   /// Bit for bit; the name of the first region that differs, or nothing.
-  [[nodiscard]] std::string difference(const Regions& o) const {
-    if (i1 != o.i1 || i2 != o.i2 || i4 != o.i4 || i8 != o.i8) return "a signed number";
-    if (u1 != o.u1 || u2 != o.u2 || u4 != o.u4 || u8 != o.u8) return "an unsigned number";
-    if (std::memcmp(&f4, &o.f4, 4) != 0 || std::memcmp(&f8, &o.f8, 8) != 0) return "a float";
-    if (c8 != o.c8 || c16 != o.c16 || truth != o.truth) return "a complex number or the truth";
-    if (unknown != o.unknown) return "the unknown struct";
-    if (text != o.text || empty_text != o.empty_text) return "a text";
-    if (random != o.random) return "the random engine";
-    if (field != o.field || nothing != o.nothing || large != o.large) return "a vector";
-    if (particles != o.particles) return "the particles";
-    return std::memcmp(cube, o.cube, sizeof cube) == 0 ? "" : "the cube";
-  }
+  [[nodiscard]] std::string difference(const Regions& o) const;
 };
+
+inline void Regions::forget() {
+  *this = Regions(rank, size);
+  i1 = 0, i2 = 0, i4 = 0, i8 = 0, u1 = 0, u2 = 0, u4 = 0, u8 = 0, f4 = 0, f8 = 0, c8 = 0, c16 = 0, truth = false;
+  unknown = {};
+  text = "?";
+  empty_text = "?";
+  random.seed(1);
+  field.assign(20, -1);
+  nothing.assign(2, -1);
+  particles.clear();
+  large.clear();
+  std::memset(cube, 0, sizeof cube);
+}
+
+inline void Regions::protect(backstay::Session& session) {
+  session.protect("numbers/i1", i1);
+  session.protect("numbers/i2", i2);
+  session.protect("numbers/i4", i4);
+  session.protect("numbers/i8", i8);
+  session.protect("numbers/u1", u1);
+  session.protect("numbers/u2", u2);
+  session.protect("numbers/u4", u4);
+  session.protect("numbers/u8", u8);
+  session.protect("numbers/f4", f4, backstay::replicated(), "m s-1");
+  session.protect("numbers/f8", f8);
+  session.protect("numbers/c8", c8);
+  session.protect("numbers/c16", c16);
+  session.protect("truth", truth);
+  session.protect("unknown struct", unknown);
+  session.protect("text", text);
+  session.protect("empty text", empty_text);
+  session.protect("random", random);
+  session.protect("field", field, backstay::block({4 * size, 5}, {4 * rank, 0}, {4 * rank + 4, 5}), "kg m-3");
+  session.protect("nothing", nothing);
+  session.protect("particles", particles, backstay::distributed_list());
+  session.protect("large", large);
+  session.protect("cube", cube, backstay::rank_private());
+}
+
+inline std::string Regions::difference(const Regions& o) const {
+  if (i1 != o.i1 || i2 != o.i2 || i4 != o.i4 || i8 != o.i8) return "a signed number";
+  if (u1 != o.u1 || u2 != o.u2 || u4 != o.u4 || u8 != o.u8) return "an unsigned number";
+  if (std::memcmp(&f4, &o.f4, 4) != 0 || std::memcmp(&f8, &o.f8, 8) != 0) return "a float";
+  if (c8 != o.c8 || c16 != o.c16 || truth != o.truth) return "a complex number or the truth";
+  if (unknown != o.unknown) return "the unknown struct";
+  if (text != o.text || empty_text != o.empty_text) return "a text";
+  if (random != o.random) return "the random engine";
+  if (field != o.field || nothing != o.nothing || large != o.large) return "a vector";
+  if (particles != o.particles) return "the particles";
+  return std::memcmp(cube, o.cube, sizeof cube) == 0 ? "" : "the cube";
+}
 
 }  // namespace golden
 

@@ -397,6 +397,35 @@ TEST(resume, from_a_partner_with_a_callback_that_throws_is_refused_on_all_with_i
   EXPECT_TRUE(has(refusal.what, "cannot read it")) << refusal.what;
 }
 
+TEST(resume, into_blocks_that_leave_out_some_of_what_was_saved_is_refused_unless_asked_for) {
+  const SharedDirectory dir;
+  const auto part = [](Session& s, std::vector<double>& u, std::int64_t length) {
+    u.resize(static_cast<std::size_t>(length), rank_of());
+    s.protect("u", u, block({10 * s.size()}, {10 * s.rank()}, {10 * s.rank() + length}));
+  };
+  {
+    std::vector<double> u;
+    Session session(MPI_COMM_WORLD, usual(dir.path()));
+    part(session, u, 10);
+    session.checkpoint(now);
+  }
+  // The last rank alone is short: the others must hear of it too.
+  std::vector<double> u;
+  const std::int64_t length = rank_of() == size_of() - 1 ? 7 : 10;
+  {
+    Session session(MPI_COMM_WORLD, usual(dir.path()));
+    part(session, u, length);
+    const auto refusal = refusal_of([&] { session.resume(); });
+    EXPECT_EQ(refusal.code, Code::mismatch);
+    EXPECT_TRUE(has(refusal.what, "would be lost") && has(refusal.what, "regions=lenient")) << refusal.what;
+  }
+  u.assign(u.size(), -1);
+  Session session(MPI_COMM_WORLD, with(usual(dir.path()), {{"regions", "lenient"}}));
+  part(session, u, length);
+  EXPECT_TRUE(session.resume().resumed);
+  EXPECT_EQ(u, std::vector<double>(static_cast<std::size_t>(length), rank_of()));
+}
+
 TEST(communicator, between_two_groups_is_refused_alike) {
   if (size_of() == 1) GTEST_SKIP() << "two groups need two ranks";
   const SharedDirectory dir;
