@@ -4,6 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -31,3 +33,13 @@ def test_clean_refuses_what_it_does_not_know():
     result = dev("clean", "everything")
     assert result.returncode == 1
     assert "clean knows only --all" in result.stderr
+
+
+def test_second_setup_has_nothing_to_do():
+    stamps = [ROOT / "build" / place / ".stamp" for place in ("venv", "deps")]
+    if not all(stamp.exists() for stamp in stamps):
+        pytest.skip("this tree was built without ./dev setup")
+    before = [stamp.stat().st_mtime_ns for stamp in stamps]
+    again = dev("setup")  # bounded by the 30 seconds of dev()
+    assert (again.returncode, again.stdout, again.stderr) == (0, "", "")
+    assert [stamp.stat().st_mtime_ns for stamp in stamps] == before

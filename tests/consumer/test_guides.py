@@ -76,6 +76,17 @@ def launch(prefix, tmp_path):
     return launch
 
 
+def statements(program):
+    """Those that a program without protection would not have; what is handed to them stands in the same statement."""
+    return re.findall(r"backstay::Session \w+\(|\brun\.(?:protect|resume|checkpoint|loop|verify|prune)\(", program)
+
+
+def test_protection_is_five_statements():
+    assert len(statements(programs_in("getting-started.md", "cpp")["heat.cpp"])) == 5
+    (readme,) = re.findall(r"^```cpp\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert len(statements(readme)) == 5
+
+
 @pytest.mark.parametrize("ranks", [RANKS, 3])
 def test_heat_that_was_killed_and_resumed_prints_the_same(heat, launch, ranks):
     calm = launch(RANKS, heat, BACKSTAY_DIR="calm")

@@ -32,6 +32,7 @@ RANKS, NODES = 4, 2
 LIMIT = 120  # seconds for one launch; it needs a few
 
 MIXES = {
+    "local": {"LEVELS": "local", "EVERY": "2"},
     "memory_local": {"LEVELS": "memory,local", "MEMORY_EVERY": "1", "LOCAL_EVERY": "2"},
     "partner": {"LEVELS": "partner", "EVERY": "2"},
     "file_per_rank": {"LEVELS": "shared", "SHARED_LAYOUT": "file-per-rank", "EVERY": "2"},

@@ -47,3 +47,22 @@ execute_process(COMMAND ${LAUNCHER} ${RANKS_FLAG} 2 ${PROGRAM} --plain --n 8 --s
 if(progress MATCHES "of 23")
   message(FATAL_ERROR "progress was shown where no terminal is: ${progress}")
 endif()
+
+# Under protection it also says how many checkpoints are durable and how many on their way: of 23 steps the calls 5, 10,
+# 15 and 20 are due, and none is passed over.
+set(checkpoints BACKSTAY_DIR=${FOLDER}/checkpoints BACKSTAY_EVERY=5 BACKSTAY_POLICY=wait)
+execute_process(COMMAND ${CMAKE_COMMAND} -E env ${checkpoints} ${LAUNCHER} ${RANKS_FLAG} 2 ${PROGRAM} --n 8 --steps 23
+                        --progress --quiet OUTPUT_QUIET ERROR_VARIABLE progress)
+if(progress MATCHES "of 23")
+  message(FATAL_ERROR "--quiet shows progress: ${progress}")
+endif()
+file(REMOVE_RECURSE ${FOLDER}/checkpoints)
+execute_process(COMMAND ${CMAKE_COMMAND} -E env ${checkpoints} ${LAUNCHER} ${RANKS_FLAG} 2 ${PROGRAM} --n 8 --steps 23
+                        --progress OUTPUT_QUIET ERROR_VARIABLE progress)
+if(NOT progress MATCHES "step 23 of 23 [^\n\r]*checkpoints ([0-9]+) done, ([0-9]+) in flight")
+  message(FATAL_ERROR "the progress shown says nothing of checkpoints: ${progress}")
+endif()
+math(EXPR taken "${CMAKE_MATCH_1} + ${CMAKE_MATCH_2}")
+if(NOT taken EQUAL 4)
+  message(FATAL_ERROR "4 checkpoints were taken; the progress shown was: ${progress}")
+endif()
