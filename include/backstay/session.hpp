@@ -280,12 +280,6 @@ inline Extents box_shape(const Placement& placement, std::int64_t count) {
   }
   return product == count ? shape : Extents{count};  // a wrong size is refused with a sentence by protect
 }
-template <class T>
-struct points_elsewhere : std::is_pointer<T> {};
-template <class T, std::size_t N>
-struct points_elsewhere<std::span<T, N>> : std::true_type {};
-template <class C, class Traits>
-struct points_elsewhere<std::basic_string_view<C, Traits>> : std::true_type {};
 inline std::int64_t product(const Extents& shape) {
   std::int64_t n = 1;
   for (auto s : shape) n *= s;
@@ -299,6 +293,7 @@ void Session::protect(std::string_view name, std::vector<T>& x, Placement placem
   RegionSpec spec;
   spec.name = name;
   spec.type = type_of<T>();
+  spec.padding = detail::padding_of<T>();
   spec.units = std::move(units);
   spec.placement = placement;
   spec.view = [&x, placement] {
@@ -316,6 +311,7 @@ void Session::protect(std::string_view name, Array<T> x, Placement placement, st
   RegionSpec spec;
   spec.name = name;
   spec.type = type_of<T>();
+  spec.padding = detail::padding_of<T>();
   spec.units = std::move(units);
   spec.placement = std::move(placement);
   spec.view = [x] {
@@ -333,6 +329,7 @@ void Session::protect(std::string_view name, Used<T, N> x, Placement placement, 
   RegionSpec spec;
   spec.name = name;
   spec.type = type_of<T>();
+  spec.padding = detail::padding_of<T>();
   spec.units = std::move(units);
   spec.placement = std::move(placement);
   spec.view = [x] {
@@ -356,6 +353,7 @@ void Session::protect(std::string_view name, FilledSlots<T, N> x, Placement plac
   RegionSpec spec;
   spec.name = name;
   spec.type = type_of<T>();
+  spec.padding = detail::padding_of<T>();
   spec.units = std::move(units);
   spec.placement = std::move(placement);
   spec.view = [x] {
@@ -401,6 +399,7 @@ void Session::protect(std::string_view name, T& x, Placement placement, std::str
   } else {
     using Element = std::remove_all_extents_t<T>;
     spec.type = type_of<Element>();
+    spec.padding = detail::padding_of<Element>();
     Extents shape;
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       (shape.push_back(static_cast<std::int64_t>(std::extent_v<T, I>)), ...);

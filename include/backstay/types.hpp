@@ -6,12 +6,15 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace backstay {
@@ -94,6 +97,9 @@ struct RegionSpec {
   Type type;
   std::string units;  ///< as in UDUNITS ("m s-1"); may be empty
   Placement placement;
+  /// Ranges [begin, end) of the bytes of an element that hold no value. They are saved as zeros where the region is
+  /// replicated, so that equal values are equal bytes. Those inside a long double need not be named.
+  std::vector<std::pair<std::size_t, std::size_t>> padding;
 
   /// The memory as it is now. Called on the application's thread at each capture.
   std::function<View()> view;
@@ -114,6 +120,39 @@ template <class T>
 struct is_complex : std::false_type {};
 template <class T>
 struct is_complex<std::complex<T>> : std::true_type {};
+
+/// What holds an address, and not the data that it leads to.
+template <class T>
+struct points_elsewhere : std::bool_constant<std::is_pointer_v<T> || std::is_member_pointer_v<T>> {};
+template <class T, std::size_t N>
+struct points_elsewhere<std::span<T, N>> : std::true_type {};
+template <class C, class Traits>
+struct points_elsewhere<std::basic_string_view<C, Traits>> : std::true_type {};
+template <class T>
+struct points_elsewhere<std::reference_wrapper<T>> : std::true_type {};
+template <class T, std::size_t N>
+struct points_elsewhere<std::array<T, N>> : points_elsewhere<T> {};
+
+/// RegionSpec::padding of elements of type T; empty where the compiler cannot tell.
+template <class T>
+std::vector<std::pair<std::size_t, std::size_t>> padding_of() {
+  std::vector<std::pair<std::size_t, std::size_t>> out;
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_clear_padding)
+  if constexpr (!std::has_unique_object_representations_v<T>) {
+    alignas(T) std::array<unsigned char, sizeof(T)> bytes;
+    std::memset(bytes.data(), 0xff, bytes.size());
+    __builtin_clear_padding(reinterpret_cast<T*>(bytes.data()));
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      if (bytes[i] != 0) continue;
+      if (out.empty() || out.back().second != i) out.emplace_back(i, i);
+      ++out.back().second;
+    }
+  }
+#endif
+#endif
+  return out;
+}
 }  // namespace detail
 
 /// Specialise to describe a struct, so that it is an HDF5 compound in the file:
@@ -165,6 +204,8 @@ template <class T>
 Type type_of() {
   using K = Type::Kind;
   static_assert(std::is_trivially_copyable_v<T>, "protect this type with save and load callbacks");
+  static_assert(!detail::points_elsewhere<T>::value,
+                "this would save addresses, not the data: protect what they lead to");
   Type t;
   t.size = sizeof(T);
   if constexpr (std::is_same_v<T, bool>) {
@@ -174,6 +215,8 @@ Type type_of() {
   } else if constexpr (std::is_integral_v<T>) {
     t.kind = std::is_signed_v<T> ? K::integer : K::unsigned_integer;
   } else if constexpr (std::is_floating_point_v<T>) {
+    static_assert(sizeof(T) <= 8 || std::is_same_v<std::remove_cv_t<T>, long double>,
+                  "files have no such number: protect it as bytes, with save and load callbacks");
     t.kind = K::floating;
   } else if constexpr (detail::is_complex<T>::value) {
     t.kind = K::complex;

@@ -51,12 +51,21 @@ class Job:
         name that the program gives itself is not known here."""
         return self.directory / (self.options.get("name") or os.environ.get("BACKSTAY_NAME") or "")
 
+    def given_local_directory(self) -> str | None:
+        """The option local_dir as the user wrote it."""
+        return self.options.get("local_dir") or os.environ.get("BACKSTAY_LOCAL_DIR")
+
     def local_directory(self) -> str | None:
         """The pattern of the node directories, if this job has simulated nodes or names one."""
-        given = self.options.get("local_dir") or os.environ.get("BACKSTAY_LOCAL_DIR")
+        given = self.given_local_directory()
         if given:
-            return os.path.abspath(given)
+            return str(absolute(given))
         return f"{self.directory}/node-%n" if self.nodes else None
+
+    def node_directory(self, node: int) -> Path | None:
+        """That of one node. The last %n is the pattern: one before may belong to the name of the directory."""
+        before, pattern, after = (self.local_directory() or "").rpartition("%n")
+        return Path(f"{before}{node}{after}") if pattern else None
 
     def environment(self, attempt: int, run_id: str, terminal: bool = False) -> dict[str, str]:
         """The variables of one launch, those of this process included. `terminal`: the ranks' stderr comes to one."""
@@ -74,6 +83,11 @@ class Job:
         if self.kills_of(attempt):
             env["BACKSTAY_KILL"] = ",".join(kill.text() for kill in self.kills_of(attempt))
         return env
+
+
+def absolute(path: str | Path) -> Path:
+    """The path from the root on. A `..` stays: behind a link it leads elsewhere than to what stands before it."""
+    return Path(path).absolute()
 
 
 def variable(option: str) -> str:
@@ -121,8 +135,9 @@ def check(job: Job) -> None:
         raise LaunchError(f"--relaunch {job.relaunch}: give 0 or the number of launches after the first.")
     if job.hang is not None and not job.hang > 0:
         raise LaunchError(f"--hang {job.hang:g}: give the seconds of silence that are a failure, more than 0.")
-    if job.nodes and "%n" not in str(job.local_directory()):
-        raise LaunchError(f"local_dir {job.local_directory()} lacks %n: simulated nodes need a directory each.")
+    given = job.given_local_directory()
+    if job.nodes and given and "%n" not in given:  # one in the name of the current directory does not count
+        raise LaunchError(f"local_dir {given} lacks %n: simulated nodes need a directory each.")
     try:
         job.directory.mkdir(parents=True, exist_ok=True)
     except OSError as problem:

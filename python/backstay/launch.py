@@ -393,10 +393,9 @@ class Supervisor:
         if kills and why_not:
             say(f"the kill did not happen: {why_not}.")
             return
-        pattern = self._job.local_directory()
-        for kill in kills if pattern else ():
-            if kill.what == "node":
-                self._remove_lost_node(launch.attempt, kill.number, Path(pattern.replace("%n", str(kill.number))))
+        for kill in kills:
+            if kill.what == "node" and (directory := self._job.node_directory(kill.number)):
+                self._remove_lost_node(launch.attempt, kill.number, directory)
 
     def _remove_lost_node(self, attempt: int, node: int, directory: Path) -> None:
         if is_held(directory / "lock"):

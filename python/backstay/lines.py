@@ -515,6 +515,13 @@ def open_directory(path) -> Directory:
     return Directory(path, [Root(path, -1), *_node_roots(path, session)], session)
 
 
+def is_checkpoint_directory(path: Path) -> bool:
+    """A job has surely worked here, or this is the directory of one of its nodes."""
+    if any((path / name).is_file() for name in ("events.jsonl", RUN_LOCK)):
+        return True
+    return _is_session(path) or ((path / "lock").is_file() and any((path / level).is_dir() for level in LEVELS))
+
+
 def _any_line(level: Path) -> bool:
     try:
         return next(_line_dirs(level), None) is not None

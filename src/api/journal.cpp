@@ -27,7 +27,7 @@ std::string dump(const Json& json, int indent) {
 
 /// One write, so that lines of several processes never mix.
 void write_once(const std::string& path, int flags, const std::string& text) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC | flags, 0644);
   if (file < 0) return;
   if (::write(file, text.data(), text.size()) < 0) { /* a journal that cannot be written must not stop the run */
   }

@@ -193,12 +193,16 @@ std::string dir_of(const Values& values) {
   return values.text("dir") + (name ? "/" + *name : "");
 }
 
-std::string local_dir_of(Values& values) {
-  const auto name = values.set("name");
-  std::string dir = values.set("local_dir").value_or(values.text("dir") + "/node-%n");
-  if (dir.find("%n") == dir.npos && values.whole("nodes", 0, 1000000) > 1)
+/// The last %n is the pattern's: one before may belong to the name of the checkpoint directory, one behind to `name`.
+void read_local_dir(Values& values, Settings& s) {
+  s.local_dir = values.set("local_dir").value_or(values.text("dir") + "/node-%n");
+  if (const auto at = s.local_dir.rfind("%n"); at != s.local_dir.npos) {
+    s.node_at = at;
+    s.local_dir.erase(at, 2);
+  } else if (values.whole("nodes", 0, 1000000) > 1) {
     values.refuse("local_dir", "a pattern with %n, since nodes are simulated on one file system");
-  return dir + (name ? "/" + *name : "");
+  }
+  if (const auto name = values.set("name")) s.local_dir += "/" + *name;
 }
 }  // namespace
 
@@ -277,7 +281,7 @@ Result<Settings> read_options(const std::map<std::string, std::string>& given,
   Values values(given, environment);
   Settings s;
   s.dir = dir_of(values);
-  s.local_dir = local_dir_of(values);
+  read_local_dir(values, s);
   if (const auto name = values.set("name"); name && leads_out(*name))
     values.refuse("name", "a name or a path below `dir`, without '..'");
   s.nodes = static_cast<int>(values.whole("nodes", 0, 1000000));

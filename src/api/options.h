@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,9 @@ enum class Log { quiet, normal, verbose };
 /// All options with their values checked.
 struct Settings {
   std::string dir;
-  std::string local_dir;  ///< with %n for the node's number
-  int nodes = 0;          ///< 0: as MPI says
+  std::string local_dir;               ///< without the %n of its pattern, relative to where the program runs
+  std::optional<std::size_t> node_at;  ///< where the number of the node stands in it; empty: nowhere
+  int nodes = 0;                       ///< 0: as MPI says
   std::vector<engine::LevelConfig> levels;
   engine::Policy policy = engine::Policy::skip;
   double timeout = 600;

@@ -27,7 +27,13 @@ void Session::protect(RegionSpec spec) {
   impl_->require_no_call("protect()");
   const std::string trouble = format::why_not_a_region_name(spec.name);
   if (!trouble.empty()) throw Error(Code::invalid_argument, trouble);
-  detail::value_or_throw(impl_->regions().add(std::move(spec)));
+  auto& regions = impl_->regions();
+  const std::string name = spec.name;
+  detail::value_or_throw(regions.add(std::move(spec)));
+  if (const auto storable = engine::check_storable(regions.specs().back()); !storable) {
+    (void)regions.remove(name).ok();
+    detail::raise(storable.failure());
+  }
 }
 
 void Session::unprotect(std::string_view name) {
@@ -67,8 +73,8 @@ bool Session::stopping() const { return impl_->stopping(); }
 Status Session::status() const { return impl_->status(); }
 
 void Session::loop(const std::function<void()>& body) {
-  impl_->set_looping(true);
-  const std::unique_ptr<Impl, void (*)(Impl*)> ended(impl_.get(), [](Impl* impl) { impl->set_looping(false); });
+  impl_->enter_loop();
+  const std::unique_ptr<Impl, void (*)(Impl*)> ended(impl_.get(), [](Impl* impl) { impl->leave_loop(); });
   while (true) {
     try {
       return body();
@@ -79,6 +85,7 @@ void Session::loop(const std::function<void()>& body) {
 }
 
 void Session::rollback(const std::string& why) {
+  impl_->require_no_call("rollback()");
   if (!impl_->looping()) throw Error(Code::invalid_argument, "rollback() was called outside loop(): " + why);
   throw detail::RolledBack{why};
 }

@@ -39,17 +39,16 @@ Result<api::Settings> settings_of(const Options& options) {
   return api::read_options(options, *environment);
 }
 
-std::string with_node(std::string pattern, int node) {
-  const auto at = pattern.find("%n");
-  if (at != pattern.npos) pattern.replace(at, 2, std::to_string(node));
-  return pattern;
-}
-
-/// A path that stays the same when the program changes its directory.
+/// A path that stays the same when the program changes its directory. A `..` stays: behind a link to a directory it
+/// leads elsewhere than to what stands before it.
 std::string absolute(const std::string& path) {
-  std::error_code ignored;
-  const auto full = std::filesystem::absolute(path, ignored);
-  return full.empty() ? path : full.lexically_normal().string();
+  std::error_code error;
+  const auto full = std::filesystem::absolute(path, error);
+  if (error)
+    throw Error(Code::io, cat("the directory '", path, "' cannot be found, because the directory that this program ",
+                              "runs in is gone or not readable: ", error.message(),
+                              "; start it elsewhere, or name a directory that begins with /"));
+  return full.string();
 }
 
 std::chrono::milliseconds milliseconds(double seconds) {
@@ -64,6 +63,18 @@ Session::Impl::Impl(Alone, const Options& options) {
 }
 
 #if BACKSTAY_HAVE_MPI
+namespace {
+void require_running_mpi() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized != 0)
+    throw Error(
+        Code::invalid_argument,
+        "MPI is finalised already, and cannot be started again: open the session before MPI_Finalize (a session "
+        "that began MPI ends it; initialise MPI yourself where several follow each other)");
+}
+}  // namespace
+
 Session::Impl::Impl(int argc, char** argv, const Options& options) {
   start_mpi(&argc, &argv);
   try {
@@ -77,6 +88,7 @@ Session::Impl::Impl(int argc, char** argv, const Options& options) {
 }
 
 Session::Impl::Impl(MPI_Comm comm, const Options& options) {
+  require_running_mpi();
   int started = 0;
   MPI_Initialized(&started);
   if (started == 0)
@@ -86,6 +98,7 @@ Session::Impl::Impl(MPI_Comm comm, const Options& options) {
 }
 
 void Session::Impl::start_mpi(int* argc, char*** argv) {
+  require_running_mpi();
   int started = 0;
   MPI_Initialized(&started);
   if (started != 0) return;
@@ -122,11 +135,9 @@ void Session::Impl::open(const Result<api::Settings>& settings, std::unique_ptr<
   value_or_throw(engine::agree(*app, settings ? Result<void>{} : Result<void>{settings.failure()}));
   settings_ = *settings;
   require_same_options(*app);
-  settings_.dir = absolute(settings_.dir);
-  settings_.local_dir = absolute(settings_.local_dir);
   const auto topology = find_topology(*app);
   node_ = topology.node(rank);
-  local_dir_ = with_node(settings_.local_dir, node_);
+  value_or_throw(engine::agree(*app, settle_directories()));
   comm::Comm& app_comm = *app;
   const bool files = std::any_of(settings_.levels.begin(), settings_.levels.end(),
                                  [](const auto& level) { return level.kind != engine::LevelKind::memory; });
@@ -160,6 +171,18 @@ void Session::Impl::require_same_options(comm::Comm& app) {
       if (first[i] != other[i])
         throw Error(Code::mismatch, cat("the ranks have different options: rank 0 has ", first[i], " and rank ",
                                         rank_of_other, " has ", other[i], "; give all ranks the same"));
+  }
+}
+
+Result<void> Session::Impl::settle_directories() {
+  try {
+    settings_.dir = absolute(settings_.dir);
+    std::string local = settings_.local_dir;
+    if (settings_.node_at) local.insert(*settings_.node_at, std::to_string(node_));
+    local_dir_ = absolute(local);
+    return {};
+  } catch (const Error& e) {
+    return Failure{e.code(), e.what()};
   }
 }
 
@@ -320,7 +343,7 @@ void Session::Impl::prune(int keep) {
 Status Session::Impl::status() const {
   const std::lock_guard lock(mutex_);
   Status out = counters_;
-  out.in_flight = engine_->in_flight();
+  out.in_flight = engine_->captured() - ended_;  // of one moment with what is counted as committed
   out.staging_bytes = engine_->staging_bytes();
   return out;
 }
@@ -334,6 +357,7 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
     {
       const std::lock_guard lock(mutex_);
       ++counters_.committed;
+      ended_ += s.last ? 1 : 0;
       last_why_.erase(level);
       counters_.newest_line = std::max(counters_.newest_line, s.line);
     }
@@ -345,22 +369,27 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
   }
   Failure failure = s.bytes.failure();
   const std::string why = failure.what;
-  failure.what = cat("line ", s.line, " at level ", level, " was given up: ", why,
+  const std::string_view what = s.surplus ? " is whole, but an older line could not be removed" : " was given up";
+  failure.what = cat("line ", s.line, " at level ", level, what, ": ", why,
                      failure.code == Code::not_found
                          ? "; what a line is written into is gone, and earlier lines with it: start the job again"
-                         : "; earlier lines are as they were");
-  journal_->event("failed", {line, where, call, api::Journal::text("why", failure.what)});
+                     : s.surplus ? "; it takes room until that succeeds, at a later line"
+                                 : "; earlier lines are as they were");
+  journal_->event(s.surplus ? "leftover" : "failed", {line, where, call, api::Journal::text("why", failure.what)});
   const std::lock_guard lock(mutex_);
-  ++counters_.failed;
+  if (!s.surplus) {
+    ++counters_.failed;
+    ended_ += s.last ? 1 : 0;
+  }
   counters_.last_error = failure.what;
   std::string said = failure.what;
-  auto& last = last_why_[level];
+  auto& last = last_why_[s.surplus ? level + ", older lines" : level];
   last.times = last.why == why ? last.times + 1 : 1;
   last.why = why;
   if (last.times > 1)  // the 2nd, 4th, 8th ... time: a job of days must not fill its log with one sentence
-    said = std::has_single_bit(last.times) ? cat("line ", s.line, " at level ", level,
-                                                 " was given up for the same reason (", last.times, " in a row)")
-                                           : std::string();
+    said = std::has_single_bit(last.times)
+               ? cat("line ", s.line, " at level ", level, what, " for the same reason (", last.times, " in a row)")
+               : std::string();
   failures_.push_back({std::move(failure), std::move(said)});
 }
 
@@ -376,6 +405,8 @@ bool Session::Impl::close() {
   } catch (...) {
   }
   if (!waited) journal_->say(waited.failure().what);
+  if (signals_ && api::SignalListener::ends_the_process())
+    journal_->say("a signal that asked for the end came after the last checkpoint(): it ends the program now");
   journal_->event(stopping() ? "stop" : "end", {});
   return waited.ok();
 }

@@ -50,8 +50,9 @@ class Session::Impl {
   /// Said when loop() begins its body again.
   void rolled_back(const std::string& why) { journal_->say("rolled back: " + why); }
   /// loop() says when it begins and ends.
-  void set_looping(bool looping) { looping_ = looping; }
-  [[nodiscard]] bool looping() const { return looping_; }
+  void enter_loop() { ++loops_; }
+  void leave_loop() { --loops_; }
+  [[nodiscard]] bool looping() const { return loops_ > 0; }
   [[nodiscard]] bool stopping() const { return engine_->stopping(); }
   [[nodiscard]] Status status() const;
   /// Waits for what is in flight. False: something is stuck, and nothing that it uses may be freed.
@@ -70,6 +71,7 @@ class Session::Impl {
   engine::Topology find_topology(comm::Comm& app);
   engine::EngineConfig make_config(const engine::Topology& topology);
   void describe_job(const engine::Topology& topology, comm::Comm& app);
+  Result<void> settle_directories();
   void settled(const engine::Settled& settled, const std::string& level);
   void pump();
   void kill_if_asked();
@@ -99,6 +101,7 @@ class Session::Impl {
 
   mutable std::mutex mutex_;  // counters_ and failures_ are written by the background
   Status counters_;
+  std::uint64_t ended_ = 0;  // checkpoints that are committed or given up at each of their levels
   struct Trouble {
     Failure failure;
     std::string said;  ///< the same reason again is said shortly
@@ -112,7 +115,7 @@ class Session::Impl {
   std::size_t reported_ = 0;                 // failures said
   bool in_call_ = false;  // checkpoint() or resume() is under way, which may call the program's functions
   bool stop_said_ = false;
-  bool looping_ = false;
+  int loops_ = 0;             // loop() inside loop()
   pid_t process_ = getpid();  // a child made by fork() has the session's memory, and none of its threads
   std::int64_t thrown_ = 0;   // failures thrown, of the agreed number
 };

@@ -3,12 +3,18 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <regex>
@@ -402,6 +408,200 @@ TEST_F(SessionTest, a_limit_on_staging_memory_fails_the_checkpoint_and_not_the_r
   run.checkpoint(now);
   run.wait();
   EXPECT_EQ(run.status().committed, 1U);
+}
+
+TEST_F(SessionTest, status_counts_each_checkpoint_once_at_every_moment) {
+  std::vector<double> u(1 << 16);
+  Session run(alone, options({{"policy", "wait"}}));
+  run.protect("u", u);
+  for (std::uint64_t taken = 1; taken <= 50; ++taken) {
+    run.checkpoint(now);
+    for (auto status = run.status();; status = run.status()) {
+      ASSERT_EQ(status.committed + status.failed + status.in_flight, taken);
+      if (status.in_flight == 0) break;
+    }
+  }
+}
+
+TEST_F(SessionTest, an_old_line_that_cannot_be_removed_is_said_and_the_new_one_counts) {
+  int x = 0;
+  Session run(alone, options({{"keep", "2"}}));
+  run.protect("x", x);
+  for (int i = 0; i < 2; ++i) {
+    run.checkpoint(now);
+    run.wait();
+  }
+  const auto manifest = dir_ / "shared" / "line-00000001" / "manifest";
+  ASSERT_TRUE(std::filesystem::remove(manifest));
+  std::filesystem::create_directories(manifest / "in the way");
+  run.checkpoint(now);
+  run.wait();
+  const auto status = run.status();
+  EXPECT_EQ(status.committed, 3U);
+  EXPECT_EQ(status.failed, 0U);
+  EXPECT_NE(status.last_error.find("line 3 at level shared is whole, but an older line could not be removed: "),
+            std::string::npos)
+      << status.last_error;
+}
+
+static_assert(detail::points_elsewhere<double*>::value && detail::points_elsewhere<std::string_view>::value &&
+              detail::points_elsewhere<std::span<int>>::value &&
+              detail::points_elsewhere<std::reference_wrapper<int>>::value &&
+              detail::points_elsewhere<std::array<int*, 2>>::value && !detail::points_elsewhere<double>::value);
+
+struct Padded {
+  char c;
+  double d;
+};
+
+TEST_F(SessionTest, what_could_not_be_written_or_read_again_is_refused_when_it_is_protected) {
+  struct Named {
+    double v;
+  } named{};
+  Session run(alone, options());
+  const auto refused = [&](Type type, Extents shape, const std::string& why, std::string units = "") {
+    RegionSpec spec;
+    spec.name = "odd";
+    spec.type = std::move(type);
+    spec.units = std::move(units);
+    spec.view = [&named, shape, size = spec.type.size] { return detail::dense_view(&named, shape, size); };
+    try {
+      run.protect(spec);
+      ADD_FAILURE() << why;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Code::invalid_argument);
+      EXPECT_NE(std::string(e.what()).find("region 'odd'"), std::string::npos) << e.what();
+      EXPECT_NE(std::string(e.what()).find(why), std::string::npos) << e.what();
+    }
+  };
+  using K = Type::Kind;
+  const Type number{K::floating, 8, {}};
+  refused({K::compound, 8, {{"temp\xe9rature", 0, {}, number}}}, {}, "the name of member 1 of its struct is not UTF-8");
+  refused({K::compound, 8, {{"a", 0, {}, number}, {"b", 0, {}, number}}}, {}, "");
+  refused({K::integer, 16, {}}, {}, "16 bytes");
+  refused({K::integer, 3, {}}, {}, "3 bytes");
+  refused({K::boolean, 4, {}}, {}, "");
+  refused(number, {std::int64_t{1} << 40, std::int64_t{1} << 40}, "");
+  refused(number, {std::int64_t{1} << 62, 0}, "out of range");
+  refused(number, {}, "its units are not UTF-8", "\xb5m");
+  run.protect("odd", named);  // what was refused is not there
+  EXPECT_EQ(run.checkpoint(now), Outcome::taken);
+}
+
+TEST_F(SessionTest, padding_of_replicated_values_is_saved_as_zeros) {
+  const auto crc_of = [&](unsigned char fill) {
+    alignas(Padded) std::array<unsigned char, sizeof(Padded)> memory;
+    memory.fill(fill);
+    auto* p = reinterpret_cast<Padded*>(memory.data());
+    p->c = 'x';
+    p->d = 1.5;
+    alignas(long double) std::array<unsigned char, 2 * sizeof(long double)> more;
+    more.fill(fill);
+    auto* x = reinterpret_cast<long double*>(more.data());
+    x[0] = x[1] = 0.25L;
+    std::filesystem::remove_all(dir_);
+    {
+      Session run(alone, options());
+      run.protect("p", *p);
+      run.protect("x", array(x, {2}), replicated());
+      run.checkpoint(now);
+    }
+    std::ifstream file(dir_ / "shared" / "line-00000001" / "rank-00000.h5", std::ios::binary);
+    if (!file) file.open(dir_ / "shared" / "line-00000001" / "node-00000.h5", std::ios::binary);
+    std::string bytes(std::istreambuf_iterator<char>(file), {});
+    return bytes.substr(8192, 4096);
+  };
+  const auto first = crc_of(0x11);
+  EXPECT_EQ(first.size(), 4096U);
+  EXPECT_EQ(first, crc_of(0xee));
+}
+
+TEST_F(SessionTest, many_regions_are_protected_in_time_that_grows_with_their_number) {
+  std::vector<double> values(20'000);
+  Session run(alone, options());
+  const auto start = std::chrono::steady_clock::now();
+  for (std::size_t i = 0; i < values.size(); ++i) run.protect("group/" + std::to_string(i), values[i]);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15));  // 2 s here; minutes if quadratic
+  EXPECT_THROW(run.protect("group", values), Error);
+  EXPECT_THROW(run.protect("group/7/x", values), Error);
+  run.protect("grou", values);
+  run.unprotect("group/7");
+  run.protect("group/7/x", values);
+}
+
+TEST_F(SessionTest, a_loop_inside_a_loop_leaves_the_outer_one_as_it_was) {
+  int outer = 0;
+  Session run(alone, options());
+  run.loop([&] {
+    run.loop([] {});
+    if (++outer == 1) run.rollback("once more");
+  });
+  EXPECT_EQ(outer, 2);
+  EXPECT_THROW(run.rollback("outside"), Error);
+}
+
+TEST_F(SessionTest, only_the_last_pattern_of_a_node_directory_is_one) {
+  const auto odd = dir_ / "50%new" / "ck";
+  int x = 0;
+  {
+    Session run(alone, {{"dir", odd.string()}, {"log", "quiet"}, {"levels", "local"}, {"name", "a%nb"}});
+    run.protect("x", x);
+    run.checkpoint(now);
+  }
+  EXPECT_TRUE(std::filesystem::exists(odd / "node-0" / "a%nb" / "local" / "line-00000001" / "manifest"));
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "500ew"));
+}
+
+TEST_F(SessionTest, a_directory_behind_a_link_is_the_one_that_the_system_finds) {
+  std::filesystem::create_directories(dir_ / "far" / "away");
+  std::filesystem::create_directory_symlink(dir_ / "far" / "away", dir_ / "link");
+  int x = 0;
+  {
+    Session run(alone, {{"dir", (dir_ / "link" / ".." / "ck").string()}, {"log", "quiet"}});
+    run.protect("x", x);
+    run.checkpoint(now);
+  }
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "far" / "ck" / "shared" / "line-00000001" / "manifest"));
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "ck"));
+}
+
+TEST_F(SessionTest, pipes_in_the_place_of_files_are_damage_and_no_hang) {
+  int x = 4;
+  {
+    Session run(alone, options());
+    run.protect("x", x);
+    for (int i = 0; i < 2; ++i) {
+      run.checkpoint(now);
+      run.wait();
+    }
+  }
+  const auto manifest = dir_ / "shared" / "line-00000002" / "manifest";
+  std::filesystem::remove(manifest);
+  std::filesystem::remove(dir_ / "events.jsonl");
+  ASSERT_EQ(mkfifo(manifest.c_str(), 0600), 0);
+  ASSERT_EQ(mkfifo((dir_ / "events.jsonl").c_str(), 0600), 0);
+  x = 0;
+  Session run(alone, options());
+  run.protect("x", x);
+  EXPECT_EQ(run.resume().line, 1U);
+  EXPECT_EQ(x, 4);
+}
+
+TEST_F(SessionTest, in_a_directory_that_is_gone_is_refused_with_the_reason) {
+  std::filesystem::create_directories(dir_ / "gone");
+  EXPECT_EXIT(
+      {
+        std::filesystem::current_path(dir_ / "gone");
+        std::filesystem::remove(dir_ / "gone");
+        try {
+          Session run(alone, {{"dir", "ck"}, {"log", "quiet"}});
+        } catch (const Error& e) {
+          std::fputs(e.what(), stderr);
+          std::exit(4);
+        }
+        std::exit(0);
+      },
+      testing::ExitedWithCode(4), "the directory 'ck' cannot be found, because the directory that this program");
 }
 
 TEST_F(SessionTest, names_that_no_file_can_hold_are_refused) {

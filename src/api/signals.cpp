@@ -2,7 +2,10 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <csignal>
+#include <exception>
+#include <iterator>
 #include <mutex>
 #include <optional>
 
@@ -28,7 +31,7 @@ struct Listened {
 Listened listened[] = {{SIGTERM, SIG_DFL}, {SIGUSR1, SIG_DFL}};
 
 extern "C" void note_signal(int signal) {
-  signal_seen = 1;
+  signal_seen = signal;
   for (const auto& l : listened)
     if (l.signal == signal && l.before != SIG_DFL) l.before(signal);
 }
@@ -84,9 +87,20 @@ SignalListener::SignalListener() {
 }
 
 SignalListener::~SignalListener() {
+  const bool raises = ends_the_process() && std::uncaught_exceptions() == 0;
+  {
+    const std::lock_guard lock(listeners_mutex);
+    if (--listeners > 0) return;
+    listen_no_more();
+  }
+  if (raises) std::raise(signal_seen);
+}
+
+bool SignalListener::ends_the_process() {
   const std::lock_guard lock(listeners_mutex);
-  if (--listeners > 0) return;
-  listen_no_more();
+  if (listeners > 1 || listeners_served > 0) return false;
+  const auto is_ours = [](const Listened& l) { return l.signal == signal_seen && l.before == SIG_DFL; };
+  return std::any_of(std::begin(listened), std::end(listened), is_ours);
 }
 
 void SignalListener::served() {

@@ -5,7 +5,8 @@
 namespace backstay::api {
 
 /// While one lives, the two signals set a flag instead of ending the process. A handler that the program installed
-/// itself is left alone; one of the MPI library's (MPICH has one for SIGUSR1) is called, too.
+/// itself is left alone; one of the MPI library's (MPICH has one for SIGUSR1) is called, too. A signal that nobody
+/// served is not lost: it is raised again when the last listener ends (not while an exception leaves the program).
 class SignalListener {
  public:
   SignalListener();
@@ -17,6 +18,8 @@ class SignalListener {
   /// The last checkpoint is there: once every listener has said so, the signals end the process again as they would
   /// without backstay.
   static void served();
+  /// The end of the only listener ends the process.
+  [[nodiscard]] static bool ends_the_process();
 };
 
 }  // namespace backstay::api

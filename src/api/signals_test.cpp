@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 namespace backstay::api {
@@ -22,6 +24,7 @@ TEST(signals, are_noted_while_somebody_listens_and_end_the_process_before_and_af
     std::raise(signal);
     EXPECT_TRUE(SignalListener::asked());
     EXPECT_FALSE(ends_the_process(signal));
+    SignalListener::served();
   }
   EXPECT_TRUE(ends_the_process(SIGTERM) && ends_the_process(SIGUSR1));
 }
@@ -34,6 +37,33 @@ TEST(signals, end_the_process_again_once_every_listener_has_its_last_checkpoint)
   SignalListener::served();
   EXPECT_TRUE(ends_the_process(SIGTERM) && ends_the_process(SIGUSR1));
   EXPECT_TRUE(SignalListener::asked()) << "that it was asked stays known";
+}
+
+TEST(signals, that_nobody_served_end_the_process_when_the_last_listener_ends) {
+  for (int signal : {SIGTERM, SIGUSR1}) {
+    const auto end_two = [signal] {
+      auto first = std::make_unique<SignalListener>(), second = std::make_unique<SignalListener>();
+      std::raise(signal);
+      first.reset();
+      std::fputs("the first is over", stderr);
+      second.reset();
+      std::exit(0);
+    };
+    EXPECT_EXIT(end_two(), testing::KilledBySignal(signal), "the first is over");
+  }
+}
+
+TEST(signals, that_nobody_served_wait_while_an_exception_leaves_the_program) {
+  const auto leave = [] {
+    try {
+      const SignalListener listener;
+      std::raise(SIGTERM);
+      throw 1;
+    } catch (int) {
+      std::exit(3);
+    }
+  };
+  EXPECT_EXIT(leave(), testing::ExitedWithCode(3), "");
 }
 
 TEST(signals, that_the_program_handles_itself_are_left_to_it) {

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include "base/text.h"
 
@@ -110,13 +111,19 @@ void Background::write(Checkpoint& checkpoint) {
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     if (!checkpoint.levels[i]) continue;
     const double start = now();
-    Settled settled{checkpoint.line, checkpoint.call, i, 0, std::uint64_t{0}};
+    Settled settled;
+    settled.line = checkpoint.line;
+    settled.call = checkpoint.call;
+    settled.level = i;
+    settled.last = std::find(checkpoint.levels.begin() + static_cast<std::ptrdiff_t>(i) + 1, checkpoint.levels.end(),
+                             true) == checkpoint.levels.end();
     settled.bytes = write_line(levels_[i], checkpoint, job_, topology_, comm_);
     settled.seconds = now() - start;
     options_.settled(settled);
     if (!settled.bytes) continue;
     if (auto retired = retire_surplus(levels_[i], levels_[i].config.keep); !retired) {
-      settled.bytes = fail(retired.failure().code, "an old line could not be removed: ", retired.failure().what);
+      settled.bytes = retired.failure();
+      settled.surplus = true;
       options_.settled(settled);
     }
   }

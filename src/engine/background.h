@@ -20,6 +20,8 @@ struct Settled {
   std::size_t level = 0;
   double seconds = 0;                              ///< from the start of its writing
   Result<std::uint64_t> bytes = std::uint64_t{0};  ///< of the whole line, or why it was given up
+  bool last = false;                               ///< the checkpoint goes to no further level
+  bool surplus = false;  ///< said before: the line is whole; `bytes` tells why an older one could not be removed
 };
 
 struct BackgroundOptions {

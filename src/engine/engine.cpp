@@ -288,6 +288,7 @@ Result<Outcome> Engine::capture(const std::vector<bool>& levels) {
           ? Result<void>(fail(Code::invalid_argument, "nothing is protected: call protect() before checkpoint()"))
           : capture_regions(regions_, {app_->rank(), config_.capture_threads, config_.staging_limit}, c.capture);
   background_->put(std::move(*checkpoint));
+  ++captured_;
   decider_.taken(levels, monotonic());
   last_levels_ = levels;
   forced_.assign(forced_.size(), false);

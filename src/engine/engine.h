@@ -71,6 +71,8 @@ class Engine {
   [[nodiscard]] std::uint64_t next_call() const { return decider_.call() + 1; }
   /// Lines given up since the session was opened, as all ranks knew at the last agreement: the same on every rank.
   [[nodiscard]] std::int64_t agreed_failures() const { return decider_.failures(); }
+  /// Checkpoints handed to the background since the session was opened.
+  [[nodiscard]] std::uint64_t captured() const { return captured_; }
   [[nodiscard]] std::size_t in_flight() const { return background_ ? background_->in_flight() : 0; }
   [[nodiscard]] std::uint64_t staging_bytes() const { return background_ ? background_->staging_bytes() : 0; }
   [[nodiscard]] const std::vector<Level>& levels() const { return levels_; }
@@ -100,6 +102,7 @@ class Engine {
   plan::Decider decider_;
   std::unique_ptr<comm::PendingMax> agreement_;
   std::uint64_t next_line_ = 1;
+  std::uint64_t captured_ = 0;
   std::uint64_t resumed_call_ = 0;  ///< the state at this call is the one that was put back
   std::vector<bool> forced_;        ///< levels that the next call must write: copies were missing
   std::vector<std::pair<std::string, std::uint64_t>> other_lines_;  ///< newest ones at levels that are not ours

@@ -177,8 +177,8 @@ Result<RegionPlan> plan_region(const RegionSpec& spec, const SavedRegions& saved
   for (const auto& ref : refs)
     if (ref.about->crc != refs[0].about->crc || ref.about->shape != refs[0].about->shape)
       return mismatch(spec.name, cat("is replicated (as every scalar without a placement), but rank ", ref.about->rank,
-                                     " saved another value than rank 0, so that it cannot come back on ", size,
-                                     " ranks instead of ", saved_ranks));
+                                     " saved another value than rank 0, so that it cannot come back on ",
+                                     counted(size, "rank"), " instead of ", saved_ranks));
   return take_whole(refs[static_cast<std::size_t>(rank % saved_ranks)]);
 }
 

@@ -43,6 +43,14 @@ Result<Source> source_of(const RegionSpec& spec) {
   return source;
 }
 
+/// What is the same on every rank is to be the same bytes: a restart on other ranks compares their CRCs.
+void clear_padding(const RegionSpec& spec, std::byte* place, format::Segment& segment) {
+  if (spec.padding.empty() || spec.save) return;
+  for (std::uint64_t at = 0; at < segment.bytes; at += spec.type.size)
+    for (const auto& [begin, end] : spec.padding) std::memset(place + at + begin, 0, end - begin);
+  segment.crc = crc32c({place, static_cast<std::size_t>(segment.bytes)});
+}
+
 format::Segment segment_of(const RegionSpec& spec, const Source& source, int rank) {
   format::Segment s;
   s.rank = rank;
@@ -80,6 +88,12 @@ Result<void> StagingBuffer::reserve(std::uint64_t bytes) {
   return {};
 }
 
+Result<void> check_storable(const RegionSpec& spec) {
+  Source nothing;
+  if (!spec.save) nothing.view = spec.view();
+  return format::check_storable(segment_of(spec, nothing, 0));
+}
+
 Result<void> capture_regions(const region::RegionSet& regions, const CaptureOptions& options, Capture& target) {
   target.segments.clear();
   std::vector<Source> sources;
@@ -107,6 +121,7 @@ Result<void> capture_regions(const region::RegionSet& regions, const CaptureOpti
     segment.crc = regions.specs()[i].save
                       ? copy_crc32c(place, as_bytes(sources[i].saved))
                       : region::capture(sources[i].view, regions.specs()[i].type.size, place, options.threads);
+    if (segment.placement.kind == Placement::Kind::replicated) clear_padding(regions.specs()[i], place, segment);
     end = segment.offset + segment.bytes;
   }
   if (layout.size > end) std::memset(base + end, 0, layout.size - end);

@@ -42,6 +42,10 @@ struct CaptureOptions {
   std::uint64_t limit = 0;  ///< most bytes of staging memory in one capture; 0: none
 };
 
+/// Whether a region like this can be saved as it is now, and read again: found when it is protected, and not only when
+/// a line is written. Code::invalid_argument. Callbacks are not called.
+Result<void> check_storable(const RegionSpec& spec);
+
 /// Copies all regions into `target`, padding zeroed, CRCs computed on the way.
 /// Code::invalid_argument: a region that cannot be saved now; Code::limit; Code::user: a save callback threw.
 Result<void> capture_regions(const region::RegionSet& regions, const CaptureOptions& options, Capture& target);

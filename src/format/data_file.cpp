@@ -245,6 +245,36 @@ std::string why_not_a_region_name(std::string_view name) {
   return "";
 }
 
+namespace {
+Result<void> check_texts(const std::string& region, const Type& type) {
+  for (const auto& m : type.members) {
+    if (!is_utf8(m.name) || m.name.find('\0') != std::string::npos)
+      return fail(Code::invalid_argument, "region '", region, "': the name of member ", &m - type.members.data() + 1,
+                  " of its struct is not UTF-8, or holds a zero byte; save the source file as UTF-8, or rename it");
+    BACKSTAY_TRY(check_texts(region, m.type));
+  }
+  return {};
+}
+}  // namespace
+
+Result<void> check_storable(const Segment& segment) {
+  if (!is_utf8(segment.units) || segment.units.find('\0') != std::string::npos)
+    return fail(Code::invalid_argument, "region '", segment.region, "': its units are not UTF-8, or hold a zero byte");
+  BACKSTAY_TRY(check_texts(segment.region, segment.type));
+  const auto cannot = [&](const std::string& why) {
+    return fail(Code::invalid_argument, "region '", segment.region, "' cannot be saved: ", why);
+  };
+  const std::vector<Area> areas{{segment.rank, {segment}}};
+  const auto frame = frame_file({"0000000000000000", 1, "shared", 0}, rank_file_name(segment.rank), areas);
+  if (!frame) return cannot(frame.failure().what);
+  const Table written =
+      table_of({"0000000000000000", 1, "shared", 0}, rank_file_name(segment.rank), areas, frame->area_offsets);
+  const auto read = decode_table(encode_table(written));
+  if (!read) return cannot(read.failure().what);
+  if (*read != written) return cannot("its description does not come back from a file as it was");
+  return {};
+}
+
 std::string rank_file_name(int rank) { return cat("rank-", padded(static_cast<std::uint64_t>(rank), 5), ".h5"); }
 std::string group_file_name(int group) { return cat("node-", padded(static_cast<std::uint64_t>(group), 5), ".h5"); }
 std::string copy_name(const std::string& file_name) { return "copy-" + file_name; }

@@ -72,6 +72,10 @@ Result<Frame> frame_file(const Origin& origin, const std::string& name, const st
 /// Why `name` cannot be the name of a region, as a sentence; empty if it can.
 std::string why_not_a_region_name(std::string_view name);
 
+/// Whether a segment like this can be written so that it is read again, and that HDF5 tools can read it: its type, its
+/// shape, its units. Code::invalid_argument with a sentence that names the region.
+Result<void> check_storable(const Segment& segment);
+
 /// The file names of docs/format.md.
 std::string rank_file_name(int rank);
 std::string group_file_name(int group);

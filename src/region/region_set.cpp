@@ -39,9 +39,16 @@ Result<void> check_placement(const RegionSpec& spec) {
   return {};
 }
 
-/// "a" and "a/b": a file cannot have a dataset and a group of one name.
-bool nested(std::string_view outer, std::string_view inner) {
-  return inner.size() > outer.size() && inner.starts_with(outer) && inner[outer.size()] == '/';
+/// The bytes of numbers in the 80-bit format that lie behind their 10 bytes. Gaps between members are left alone: they
+/// may hold members that nobody described.
+void note_padding(const Type& type, std::size_t at, std::vector<std::pair<std::size_t, std::size_t>>& out) {
+  constexpr std::size_t used = 10, slot = 16;
+  if (type.kind == Type::Kind::floating && type.size == slot) out.emplace_back(at + used, at + slot);
+  if (type.kind == Type::Kind::complex && type.size == 2 * slot)
+    for (const std::size_t part : {at, at + slot}) out.emplace_back(part + used, part + slot);
+  for (const auto& m : type.members)
+    for (std::uint64_t i = 0; i < element_count(m.shape); ++i)
+      note_padding(m.type, at + m.offset + i * m.type.size, out);
 }
 }  // namespace
 
@@ -84,15 +91,22 @@ std::uint64_t element_count(const Extents& shape) {
   return n;
 }
 
+/// The region of which this one would be a part, or the other way round: a file cannot have a dataset "a" beside a
+/// group "a" with "a/b" in it.
+const std::string* RegionSet::nested_with(const std::string& name) const {
+  for (auto slash = name.find('/'); slash != std::string::npos; slash = name.find('/', slash + 1))
+    if (const auto outer = names_.find(std::string_view(name).substr(0, slash)); outer != names_.end()) return &*outer;
+  const auto inner = names_.lower_bound(name + "/");
+  return inner != names_.end() && inner->starts_with(name + "/") ? &*inner : nullptr;
+}
+
 Result<void> RegionSet::add(RegionSpec spec) {
-  for (const auto& other : specs_) {
-    if (other.name == spec.name)
-      return fail(Code::invalid_argument, "region '", spec.name,
-                  "' is already protected: unprotect it first or choose another name");
-    if (nested(other.name, spec.name) || nested(spec.name, other.name))
-      return fail(Code::invalid_argument, "regions '", other.name, "' and '", spec.name,
-                  "' cannot be in one file: one would be an array and a group at once; rename one");
-  }
+  if (names_.contains(spec.name))
+    return fail(Code::invalid_argument, "region '", spec.name,
+                "' is already protected: unprotect it first or choose another name");
+  if (const auto* other = nested_with(spec.name))
+    return fail(Code::invalid_argument, "regions '", *other, "' and '", spec.name,
+                "' cannot be in one file: one would be an array and a group at once; rename one");
   const bool by_memory = static_cast<bool>(spec.view), by_callbacks = spec.save && (spec.load || spec.redistribute);
   if (by_memory == by_callbacks)
     return fail(Code::invalid_argument, "region '", spec.name,
@@ -100,6 +114,8 @@ Result<void> RegionSet::add(RegionSpec spec) {
   BACKSTAY_TRY(check_type(spec.name, spec.type));
   BACKSTAY_TRY(check_placement(spec));
   if (by_memory) BACKSTAY_TRY(check_view(spec, spec.view()));
+  if (spec.padding.empty()) note_padding(spec.type, 0, spec.padding);
+  names_.insert(spec.name);
   specs_.push_back(std::move(spec));
   return {};
 }
@@ -107,6 +123,7 @@ Result<void> RegionSet::add(RegionSpec spec) {
 Result<void> RegionSet::remove(std::string_view name) {
   const auto it = std::find_if(specs_.begin(), specs_.end(), [&](const auto& s) { return s.name == name; });
   if (it == specs_.end()) return fail(Code::not_found, "region '", name, "' is not protected");
+  names_.erase(it->name);
   specs_.erase(it);
   return {};
 }

@@ -1,6 +1,8 @@
 // The regions of a session, in the order in which they were protected.
 #pragma once
 
+#include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,7 +33,10 @@ class RegionSet {
   [[nodiscard]] std::vector<std::string> signature() const;
 
  private:
+  [[nodiscard]] const std::string* nested_with(const std::string& name) const;
+
   std::vector<RegionSpec> specs_;
+  std::set<std::string, std::less<>> names_;
 };
 
 /// Whether memory that looks like `view` can be saved for `spec`: shape, strides, block, list. A sentence if not.

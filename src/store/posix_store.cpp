@@ -51,7 +51,7 @@ Result<void> make_with_parents(const std::string& path) {
 
 Result<std::string> absolute(const std::string& path) {
   std::error_code error;
-  auto full = std::filesystem::absolute(path, error).lexically_normal().string();
+  auto full = std::filesystem::absolute(path, error).string();
   if (error || path.empty()) return fail(Code::invalid_argument, "'", path, "' is not the name of a directory");
   while (full.size() > 1 && full.back() == '/') full.pop_back();
   return full;
@@ -139,10 +139,13 @@ class PosixStore final : public Store {
 
   Result<std::unique_ptr<File>> open(const std::string& path, int flags, std::shared_ptr<MappedFiles> mapped) {
     BACKSTAY_TRY(check_path(path));
-    Descriptor file(retry_interrupted([&] { return ::open(full(path).c_str(), flags | O_CLOEXEC, file_mode); }));
+    Descriptor file(retry_interrupted(
+        [&] { return ::open(full(path).c_str(), flags | O_NONBLOCK | O_CLOEXEC, file_mode); }));  // a pipe would wait
     if (!file.open()) return system_failure("open", full(path), errno);
     struct stat about{};
     if (::fstat(file.get(), &about) == 0 && S_ISDIR(about.st_mode)) return system_failure("open", full(path), EISDIR);
+    if (S_ISFIFO(about.st_mode))
+      return fail(Code::corrupt, full(path), " is a pipe and not an ordinary file, and so none of a checkpoint");
     return std::unique_ptr<File>(
         std::make_unique<PosixFile>(std::move(file), full(path), options_.direct, std::move(mapped)));
   }

@@ -11,7 +11,7 @@ import sys
 import time
 
 import pytest
-from installed import HERE, LIMIT, ROOT, build, environment, needs_mpi, on_ranks, packages, run
+from installed import HERE, LIMIT, ROOT, build, cached, environment, needs_mpi, on_ranks, packages, run
 
 GUIDES = ROOT / "docs" / "guide"
 RANKS = 4
@@ -159,3 +159,27 @@ def test_every_form_of_protect_comes_back(forms, tmp_path, ranks):
 def test_loop_of_the_guide_goes_back_until_its_steps_succeed(forms, tmp_path):
     env = {"BACKSTAY_POLICY": "wait"}
     run(*on_ranks(RANKS, forms, "loop"), cwd=tmp_path, timeout=2 * LIMIT, env=env)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "int x",
+        "double* x",
+        "std::vector<double*> x",
+        "std::vector<std::string_view> x",
+        "std::vector<std::span<int>> x",
+    ],
+)
+def test_what_leads_elsewhere_does_not_compile(prefix, tmp_path, what):
+    (tmp_path / "odd.cpp").write_text(f"""
+#include <backstay/backstay.hpp>
+void program(backstay::Session& run) {{
+  {what}{{}};
+  run.protect("x", x);
+}}
+""")
+    words = [cached("MPI_CXX_COMPILER"), "-std=c++20", "-fsyntax-only", f"-I{prefix}/include", "odd.cpp"]
+    done = subprocess.run(words, cwd=tmp_path, env=environment(), text=True, capture_output=True, timeout=LIMIT)
+    assert (done.returncode == 0) == (what == "int x"), done.stderr
+    assert what == "int x" or "this would save" in done.stderr, done.stderr

@@ -1,5 +1,6 @@
 // What several ranks make of damage, of a lost directory and of another number of ranks. (What one process makes of
 // every byte of a file is in faults_test.cpp.)
+#include <array>
 #include <random>
 
 #include "support.h"
@@ -228,6 +229,42 @@ class fewer_ranks : public ::testing::Test {
   MPI_Comm half_ = MPI_COMM_NULL;
   bool in_ = false;
 };
+
+TEST_F(fewer_ranks, equal_values_with_unlike_padding_come_back) {
+  struct Padded {
+    char c;
+    double d;
+  };
+  alignas(Padded) std::array<unsigned char, sizeof(Padded)> memory;
+  memory.fill(static_cast<unsigned char>(17 * (rank_of() + 1)));
+  alignas(long double) std::array<unsigned char, sizeof(long double)> more;
+  more.fill(static_cast<unsigned char>(17 * (rank_of() + 1)));
+  auto* padded = reinterpret_cast<Padded*>(memory.data());
+  auto* number = reinterpret_cast<long double*>(more.data());
+  const auto become = [&](char c, double d) {
+    padded->c = c;
+    padded->d = d;
+    *number = static_cast<long double>(d);
+  };
+  const auto protect = [&](Session& session) {
+    session.protect("padded", *padded);
+    session.protect("number", *number);
+  };
+  become('x', 1.5);
+  {
+    Session session(MPI_COMM_WORLD, usual(dir_.path()));
+    protect(session);
+    session.checkpoint(now);
+  }
+  become('y', 0);
+  if (!in_) return;
+  Session session(half_, usual(dir_.path()));
+  protect(session);
+  EXPECT_TRUE(session.resume().resumed);
+  EXPECT_EQ(padded->c, 'x');
+  EXPECT_EQ(padded->d, 1.5);
+  EXPECT_EQ(*number, 1.5L);
+}
 
 TEST_F(fewer_ranks, redistribute_gets_the_bytes_of_every_old_rank_in_order) {
   const auto options = usual(dir_.path());

@@ -76,6 +76,18 @@ def test_an_empty_directory_has_no_lines(tmp_path):
     assert backstay("ls", tmp_path, "--json").json["lines"] == []
 
 
+def test_what_was_looked_for_is_named_where_there_is_none(tmp_path):
+    two_levels(tmp_path)
+    for words in ([f"{tmp_path}@99"], ["99", "--dir", tmp_path], [f"{tmp_path}@99", "--all", "--json"]):
+        assert f"There is no line 99 in {tmp_path}: `backstay ls" in sentence_of(backstay("ls", *words))
+    for command in ("ls", "verify"):
+        assert f"There is no line in {tmp_path} at level local" in backstay(command, tmp_path, "--level", "local").out
+    (tmp_path / "shared/line-00000003").mkdir()
+    text = backstay("ls", f"{tmp_path}@3").out
+    assert text.startswith(f"Line 3 in {tmp_path} has no manifest") and "not shown (--all)" in text
+    assert "unfinished" in backstay("ls", f"{tmp_path}@3", "--all").out
+
+
 def test_a_directory_of_something_else_has_a_sentence(tmp_path):
     (tmp_path / "foo").touch()
     text = sentence_of(backstay("ls", tmp_path))
@@ -239,6 +251,43 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
     command = f"{sys.executable} -m backstay ls {tmp_path} --json | head -c 5"
     done = subprocess.run(command, shell=True, capture_output=True, text=True)
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("json", [[], ["--json"]])
+@pytest.mark.parametrize(
+    "words",
+    ["ls", "show", "verify", "prune --keep 1", "view step", "export -o o.h5", "diff ck ck", "run true"],
+)
+def test_no_room_for_the_output_is_one_sentence(tmp_path, words, json):
+    two_levels(tmp_path / "ck")
+    name, *rest = words.split()
+    if name == "run" and not json:
+        return  # the output is the program's
+    command = [sys.executable, "-m", "backstay", name, *json, *rest]
+    environment = {**os.environ, "BACKSTAY_DIR": str(tmp_path / "ck")}
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(command, cwd=tmp_path, env=environment, stdout=full, stderr=subprocess.PIPE, text=True)
+    *before, last = ended.stderr.splitlines()
+    assert ended.returncode == 1 and last == "backstay: The output cannot be written: No space left on device."
+    assert len(before) == (2 if name == "run" else 0)  # its launch, its end
+
+
+@pytest.mark.parametrize(
+    "words, status", [("show nowhere", 1), ("ls --level x", 2), ("diff a b", 2), ("run -n 0 true", 2)]
+)
+def test_a_failure_is_one_sentence_where_there_is_no_room_for_its_json(tmp_path, words, status):
+    name, *rest = words.split()
+    command = [sys.executable, "-m", "backstay", name, "--json", *rest]
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == status and ended.stderr.startswith("backstay: ") and ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "--json >&-"])
+def test_nobody_who_reads_is_no_error(tmp_path, closed):
+    two_levels(tmp_path)
+    done = subprocess.run(f"{sys.executable} -m backstay ls {tmp_path} {closed}", shell=True, stderr=subprocess.PIPE)
+    assert done.returncode == 0 and done.stderr == b""
 
 
 def test_nothing_of_mpi_is_loaded():

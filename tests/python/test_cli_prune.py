@@ -141,3 +141,13 @@ def test_a_directory_that_may_not_be_written_has_a_sentence_with_a_next_step(tmp
     monkeypatch.setattr(os, "unlink", refuse)
     text = sentence_of(backstay("prune", "--keep", 1, tmp_path))
     assert "Line 1 (partner) cannot be removed (" in text and "Permission denied): prune as its owner." in text
+
+
+def test_a_line_is_not_what_prune_takes(tmp_path):
+    for line in (1, 2, 3):
+        Checkpoint(line=line).replicated("x", np.arange(4)).write(tmp_path)
+    for words in ([f"{tmp_path}@1"], ["1", "--dir", tmp_path]):
+        assert "Line 1 is named, but prune takes a directory" in sentence_of(
+            backstay("prune", "--keep", 1, "--json", *words), 2
+        )
+    assert len(list((tmp_path / "shared").iterdir())) == 3

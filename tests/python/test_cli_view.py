@@ -62,7 +62,7 @@ def test_odd_values_are_drawn(tmp_path, value):
     whole = np.full((6, 6), value)
     Checkpoint().block("u", whole, [((0, 0), (6, 6))]).replicated("v", np.array([value, 1.0, -1e308])).write(tmp_path)
     for name in ("u", "v"):
-        ended = backstay("view", name, tmp_path, "-o", tmp_path / "x.png")
+        ended = backstay("view", name, tmp_path, "-o", tmp_path / f"{name}.png")
         assert ended.status == 0 and "Warning" not in ended.err, ended
 
 
@@ -93,6 +93,19 @@ def test_members_parts_and_ranks_are_chosen(tmp_path):
     ]:
         assert text in sentence_of(backstay("view", *arguments, tmp_path)), arguments
     assert backstay("view", "on", tmp_path, "-s", "x").status == 2
+
+
+def test_a_rank_is_refused_where_it_would_be_ignored(tmp_path):
+    c = Checkpoint(ranks=2).block("b", np.arange(6.0), [((0,), (3,)), ((3,), (6,))])
+    c.list("l", [np.arange(2), np.arange(3)]).replicated("r", np.arange(4)).private("p", [np.arange(2)] * 2)
+    c.write(tmp_path / "two")
+    for name, what in (("b", "one array of all ranks (block)"), ("l", "(list)"), ("r", "the same on all ranks")):
+        for rank in (0, 5):
+            text = sentence_of(backstay("view", name, tmp_path / "two", "--rank", rank))
+            assert what in text and text.endswith(f"leave out --rank {rank}.")
+    Checkpoint().private("p", [np.arange(5)]).write(tmp_path / "one")
+    assert backstay("view", "p", tmp_path / "one", "--rank", 0).status == 0
+    assert "Rank 5 has no region 'p'" in sentence_of(backstay("view", "p", tmp_path / "one", "--rank", 5))
 
 
 def test_several_slices_all_count(tmp_path):

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from backstay.cli import demo_picture
+from backstay.cli import demo, demo_picture
+from writer import Checkpoint
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = shlex.split(
@@ -128,6 +129,31 @@ def test_directory_with_other_things_is_not_overwritten(tmp_path):
     assert (tmp_path / "out" / "undisturbed" / "thesis.txt").exists()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--picture", "ck/shared/line-00000001/manifest"),
+        ("--picture", "aside/../shared/picture.png"),
+        ("--out", "ck/shared"),
+    ],
+)
+def test_demo_does_not_write_over_a_checkpoint(tmp_path, words):
+    Checkpoint().replicated("x", np.arange(3)).write(tmp_path / "ck")
+    (tmp_path / "ck" / "mine").mkdir()
+    (tmp_path / "aside").symlink_to("ck/mine")
+    before = sorted((tmp_path / "ck").rglob("*"))
+    done = run_demo(tmp_path, *words)
+    assert done.returncode == 1 and "is among what backstay keeps" in done.stderr and done.stderr.count("\n") == 1
+    assert sorted((tmp_path / "ck").rglob("*")) == before and not (tmp_path / "out").exists()
+
+
+def test_a_picture_without_a_name_is_told_before_anything_is_computed(tmp_path):
+    (tmp_path / "images").mkdir()
+    done = run_demo(tmp_path, "--picture", "images")
+    assert done.returncode == 1 and "images is a directory: name a file in it" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_vorticity_of_a_known_flow():
     z, y, x = np.meshgrid(*[np.arange(32) * 2 * np.pi / 32] * 3, indexing="ij")
     density = 2 + np.sin(x)
@@ -140,3 +166,14 @@ def test_vorticity_of_a_known_flow():
     ]
     expected = np.sqrt(sum(component**2 for component in curl))
     assert np.abs(demo_picture.vorticity_magnitude(fields) - expected).max() < 2e-4
+
+
+def test_what_is_printed_leads_where_the_results_are(tmp_path, monkeypatch):
+    """`link/..` is the directory that holds what the link points to."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "far" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("far/deep")
+    (tmp_path / "far" / "demo").mkdir()
+    for path in (Path("link/../demo").absolute(), Path("far/demo").absolute(), Path("link/../demo")):
+        assert Path(demo._from_here(path)).samefile("far/demo")
+    assert demo._from_here(Path("far/demo").absolute()) == "far/demo"

@@ -55,7 +55,7 @@ def touch(directory, name):
     os.makedirs(directory, exist_ok=True)
     open(f"{{directory}}/{{name}}", "w").close()
 if "BACKSTAY_LOCAL_DIR" in env:
-    touch(env["BACKSTAY_LOCAL_DIR"].replace("%n", str(node)), "lock")
+    touch(str(node).join(env["BACKSTAY_LOCAL_DIR"].rsplit("%n", 1)), "lock")
 if how == "refused":
     sys.exit(1)
 kills = [k.split("@") for k in env.get("BACKSTAY_KILL", "").split(",") if k]
@@ -354,15 +354,15 @@ def test_killed_run_does_not_keep_its_directory(tmp_path, app):
     assert run(tmp_path, "-n", 1, "--", app, 5).returncode == 0
 
 
-def test_a_job_is_told_that_its_stderr_comes_to_a_terminal(tmp_path, app, monkeypatch):
+def test_a_job_is_told_that_its_stderr_comes_to_a_terminal(tmp_path, app, launcher, monkeypatch):
     monkeypatch.setenv("_BACKSTAY_TERMINAL", "1")  # of a run around this one
-    assert "_BACKSTAY_TERMINAL" not in run(tmp_path, "-n", 2, "--", app, 1).stdout
+    assert "_BACKSTAY_TERMINAL" not in run(tmp_path, "-n", 2, "--mpirun", launcher, "--", app, 1).stdout
     above, below = os.openpty()
-    command = [*COMMAND, "run", "--dir", "ck", "-n", "2", "--", app, "1"]
+    command = [*COMMAND, "run", "--dir", "ck", "-n", "2", "--mpirun", launcher, "--", app, "1"]
     done = subprocess.run(command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=below, timeout=LIMIT)
     os.close(above)
     os.close(below)
-    assert done.stdout.count(b"_BACKSTAY_TERMINAL=1") == (2 if OPENMPI else 0)
+    assert done.stdout.count(b"_BACKSTAY_TERMINAL=1") == (2 if launcher == OPENMPI else 0)
 
 
 def test_open_mpi_passes_the_terminal_on_to_other_machines():
@@ -380,6 +380,30 @@ def test_directory_that_is_not_a_nodes_is_left_alone(tmp_path, app):
     assert done.returncode == 0, done.stderr
     assert (foreign / "thesis.txt").read_text() == "years of work"
     assert "left alone" in done.stderr
+
+
+def test_the_last_pattern_of_local_dir_is_the_nodes_number(tmp_path, app):
+    """%n may stand in the name of the checkpoint directory, and in that of the current one."""
+    here = tmp_path / "50%new"
+    here.mkdir()
+    for words, place in (((), here / "ck"), (("--opt", "local_dir=mine/node-%n"), here / "mine")):
+        shutil.rmtree(here / "ck", ignore_errors=True)
+        done = run(here, "-n", 1, "--nodes", 1, *words, "--kill", "node0@7", "--", app, 12)
+        assert done.returncode == 0, done.stderr
+        assert [e["directory"] for e in events(here, "node_removed")] == [str(place / "node-0")]
+    done = run(here, "-n", 1, "--nodes", 1, "--opt", "local_dir=mine", "--", app, 12)
+    assert done.returncode == 2 and "local_dir mine lacks %n" in done.stderr
+
+
+def test_what_is_behind_a_link_is_meant_as_the_system_means_it(tmp_path, app):
+    """`link/..` is the directory that holds what the link points to, not the one that holds the link."""
+    (tmp_path / "far" / "deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("far/deep")
+    words = ["--dir", "link/../ck", "--opt", "local_dir=link/../mine-%n", "--nodes", 1, "--kill", "node0@7"]
+    done = run(tmp_path, "-n", 1, *words, "--", app, 12)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "far/ck/events.jsonl").exists() and not (tmp_path / "ck").exists()
+    assert "node 0 is lost" in done.stderr and (tmp_path / "far/mine-0").exists() and not (tmp_path / "mine-0").exists()
 
 
 def test_options_reach_the_library_as_variables(tmp_path, app):

@@ -12,7 +12,7 @@ from typing import Optional
 
 import typer
 
-from backstay.cli.common import fail
+from backstay.cli.common import fail, forget_stdout
 from backstay.lines import Problem
 
 app = typer.Typer(
@@ -96,24 +96,38 @@ def _run_for_json(arguments: Optional[list]) -> None:
 
 def main(arguments: Optional[list] = None) -> int:
     """Runs a command; gives the exit status: 0, 1 for a failure, 2 for wrong usage."""
+    _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a letter is no reason to fail
     words = sys.argv[1:] if arguments is None else arguments
     as_json = "--json" in words[: words.index("--") if "--" in words else None]
     try:
+        status = _status_of(arguments, as_json)
+        sys.stdout.flush()
+        return status
+    except Problem as problem:
+        fail(str(problem), as_json)
+    except BrokenPipeError:  # `backstay ls | head`
+        forget_stdout()
+    except OSError as error:
+        what = error.filename or "The output cannot be written"
+        fail(f"{what}: {error.strerror or error}.", as_json)
+    return 1
+
+
+def _open_what_is_closed() -> None:
+    """`backstay ls >&-` starts without a stdout: nobody wants to read it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))
+
+
+def _status_of(arguments: Optional[list], as_json: bool) -> int:
+    try:
         if as_json:
             _run_for_json(arguments)
         app(args=arguments, prog_name="backstay")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
-    except Problem as problem:
-        fail(str(problem), as_json)
-        return 1
-    except BrokenPipeError:  # `backstay ls | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except OSError as error:
-        fail(f"{error.filename or 'The system'}: {error.strerror or error}.", as_json)
-        return 1
     return 0

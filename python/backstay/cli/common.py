@@ -64,10 +64,27 @@ def warn(sentence: str) -> None:
 
 
 def fail(sentence: str, as_json: bool) -> None:
-    """What a command says that cannot do its work; whoever asked for JSON reads it there, too."""
+    """What a command says that cannot do its work; whoever asked for JSON reads it there, too, if stdout is not what
+    failed."""
     complain(sentence)
-    if as_json:
-        print_json({"ok": False, "error": sentence})
+    with output_may_fail():
+        if as_json:
+            print_json({"ok": False, "error": sentence})
+        sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def output_may_fail():
+    """Around what is written to stdout after a failure: that there is no room for it is no news any more."""
+    try:
+        yield
+    except OSError:
+        forget_stdout()
+
+
+def forget_stdout() -> None:
+    """What could not be written is still in Python's buffer, and would fail once more when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def complain(sentence: str) -> None:
@@ -114,10 +131,11 @@ class Target:
         if not lines and not directory.has_lines():
             _refuse_named_sessions(directory)
         if not lines and self.number is not None:
-            raise Problem(
-                f"There is no line {self.number}{self._at()}: `backstay ls {self.path}` shows those there are."
-            )
+            raise self.no_such_line()
         return lines
+
+    def no_such_line(self) -> Problem:
+        return Problem(f"There is no line {self.number}{self.at()}: `backstay ls {self.path}` shows those there are.")
 
     def copies(self) -> list:
         """The line that is meant, the newest whole one if no number was given: once for each level that has it, also
@@ -127,13 +145,14 @@ class Target:
         if whole:
             return [x for x in lines if x.number == whole.number and x.may_be_of_checkpoint_of(whole)]
         if not lines:
-            raise Problem(f"There is no checkpoint{self._at()} yet.", "missing")
+            raise Problem(f"There is no checkpoint{self.at()} yet.", "missing")
         why = f"{lines[0].heading} is not whole: {lines[0].why}"
         if self.number is None and len(lines) > 1:
-            why = f"None of the {len(lines)} lines{self._at()} is whole; of the newest: {lines[0].why}"
+            why = f"None of the {len(lines)} lines{self.at()} is whole; of the newest: {lines[0].why}"
         raise Problem(f"{why}.{self._other_level(lines[0])}", "missing")
 
-    def _at(self) -> str:
+    def at(self) -> str:
+        """Where lines were looked for, to go on with after "There is no line"."""
         return f" in {self.path}" + (f" at level {self.level}" if self.level else "")
 
     def read(self, work: Callable):
@@ -284,7 +303,9 @@ def _is_long(value) -> bool:
 
 
 def print_json(value) -> None:
+    """Flushed, so that a full disk is heard of while there is still somebody to say so."""
     sys.stdout.write(json.dumps(plain(value), indent=2, allow_nan=False) + "\n")
+    sys.stdout.flush()
 
 
 # ---- progress ---------------------------------------------------------------------------------------------------

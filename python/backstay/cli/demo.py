@@ -21,6 +21,7 @@ from ..mpirun import LaunchError, find
 from ..regions import whole_arrays
 from .common import complain, plural
 from .common import say as tell
+from .output import require_file_name, require_outside
 
 RANKS, NODES = 8, 4
 LOST_NODE = 1
@@ -111,6 +112,10 @@ def demo(
 
 
 def _demo(tgv: Path, out: Path, plan: Plan, mpirun: Optional[str], picture: Optional[Path]) -> None:
+    for path in (out / "undisturbed", out / "killed", *([picture] if picture else [])):
+        require_outside(path)
+    if picture:
+        require_file_name(picture)
     _introduce(plan)
     calm = _run("undisturbed", tgv, out, plan, mpirun)
     struck = _run("killed", tgv, out, plan, mpirun, kill=Kill("node", LOST_NODE, plan.kill_call))
@@ -174,7 +179,7 @@ def command_line(job: Job, tgv: Path) -> str:
     """What a user would type for this job."""
     words = ["backstay", "run", "-n", job.ranks, "--nodes", job.nodes, "--levels", job.options["levels"]]
     words += ["--every", job.options["every"], "--opt", f"policy={job.options['policy']}"]
-    words += ["--dir", os.path.relpath(job.directory)]
+    words += ["--dir", _from_here(job.directory)]
     for kills in job.kills:
         words += ["--kill", ",".join(kill.text() for kill in kills)]
     return shlex.join(map(str, [*words, "--", tgv, *job.arguments]))
@@ -267,12 +272,17 @@ def _sum_up(calm: Run, struck: Run, plan: Plan, equal: Equal, drawn: Path) -> No
     tell("What came out", "bold")
     tell(f"  curve         {equal.csv_bytes:,} bytes of CSV: identical", "green")
     tell(f"  fields        {equal.values:,} values in {equal.regions} regions at step {equal.step}: identical", "green")
-    tell(f"  picture       {os.path.relpath(drawn)}", "green")
+    tell(f"  picture       {_from_here(drawn)}", "green")
     tell("Look further", "bold")
-    where = os.path.relpath(struck.directory)
+    where = _from_here(struck.directory)
     command = _command()
     tell(f"  {command} ls {where}")
     tell(f"  {command} view momentum_x {where}")
+
+
+def _from_here(path: Path) -> str:
+    """A path to type in this directory. With a `..` it stays as it is, for behind a link that leads elsewhere."""
+    return str(path) if ".." in path.parts else os.path.relpath(path)
 
 
 def _command() -> str:

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import shutil
 from pathlib import Path
 from typing import Annotated, Optional
@@ -11,6 +10,7 @@ import numpy as np
 import typer
 
 from backstay.cli import common
+from backstay.cli.output import failures_named, innermost, require_free, require_outside, require_parent
 from backstay.lines import Line, Problem, crc32c
 from backstay.regions import Array, arrays_by_name, tiles_of
 
@@ -76,38 +76,15 @@ def no_such_region(name: str, known, line: Line) -> Problem:
     return Problem(f"{line.heading} has no region '{name}': {hint}", "missing")
 
 
-def require_parent(path: Path) -> None:
-    """A Problem unless the directory is there in which `path` is to be made: it may be mistyped."""
-    if not path.parent.is_dir():
-        raise Problem(f"There is no directory {path.parent} to write {path.name} to: make it, or name another with -o.")
-
-
-@contextlib.contextmanager
-def failures_named(path: Path):
-    """What the system or HDF5 says of a failure to write becomes a sentence about `path`."""
-    try:
-        yield
-    except OSError as error:
-        why = os.strerror(error.errno) if error.errno else _innermost(error)
-        raise Problem(f"{path} cannot be written: {why}.", "io") from error
-
-
-def _innermost(error: Exception) -> str:
-    """Of HDF5's nested "unable to do this (unable to do that (the cause))" the cause."""
-    cause = re.search(r"\(([^()]+)\)+$", str(error))
-    return cause[1] if cause else str(error)
-
-
 def _refuse_to_replace(path: Path, force: bool) -> None:
     if path.suffix and path.suffix.lower() not in (*HDF5_ENDINGS, ".npy") and not path.is_dir():
         endings = ", ".join((*HDF5_ENDINGS, ".npy"))
         raise Problem(f"{path} ends in {path.suffix}, which says nothing: {endings}, or a directory without an ending.")
+    require_outside(path)
     require_parent(path)
     if path.is_dir() and path.suffix.lower() in (*HDF5_ENDINGS, ".npy"):
         raise Problem(f"{path} is a directory.")
-    taken = path.exists() and not (path.is_dir() and not any(path.iterdir()))
-    if taken and not force:
-        raise Problem(f"{path} is there already: choose another name, or --force to replace it.")
+    require_free(path, force)
 
 
 def _write(path: Path, line: Line, arrays: list, virtual: bool) -> list:
@@ -201,7 +178,7 @@ def _write_hdf5(path: Path, line: Line, arrays: list, virtual: bool) -> list:
             except (ValueError, TypeError, KeyError, RuntimeError, OSError) as error:
                 if getattr(error, "errno", None):
                     raise  # the storage, not the region
-                raise Problem(f"The region '{array.label}' cannot be written as HDF5: {_innermost(error)}.") from error
+                raise Problem(f"The region '{array.label}' cannot be written as HDF5: {innermost(error)}.") from error
         return [_hdf5_name(array) for array in arrays]
 
 

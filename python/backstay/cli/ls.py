@@ -31,13 +31,18 @@ def ls(
     target = common.Target(directory, dir_option, None, level)
     opened = target.open_ours()
     lines = read_lines(opened, target.level, target.number)
+    if not lines and target.number is not None:
+        raise target.no_such_line()
     shown = [line for line in lines if everything or not line.unfinished]
     rows = [_describe(line) for line in shown]
     running = is_job_running(opened)
     if as_json:
         common.print_json({"dir": str(target.path), "running": running, "lines": rows})
         return
-    _print(opened, shown, rows, running, [] if everything else [line for line in lines if line.unfinished])
+    _print(opened, shown, rows)
+    if not shown:
+        common.say(_nothing(target))
+    _print_footer(running, [] if everything else [line for line in lines if line.unfinished])
 
 
 def _describe(line: Line) -> dict:
@@ -76,7 +81,7 @@ def step_of(line: Line) -> Optional[int]:
         return None
 
 
-def _print(opened: Directory, lines: list, rows: list, running: Optional[bool], hidden: list) -> None:
+def _print(opened: Directory, lines: list, rows: list) -> None:
     if lines and common.stdout().width < NARROW:
         for line in lines:
             common.stdout().print(Text.assemble(f"{line.title}: ", _state(opened, line)))
@@ -88,8 +93,15 @@ def _print(opened: Directory, lines: list, rows: list, running: Optional[bool], 
         for line, row in zip(lines, rows):
             made.add_row(*_cells(opened, line, row))
         common.stdout().print(made)
-    else:
-        common.say(f"There is no line in {opened.path} yet.")
+
+
+def _nothing(target: common.Target) -> str:
+    if target.number is not None:
+        return f"Line {target.number}{target.at()} has no manifest: it is being written, was given up, or is retired."
+    return f"There is no line{target.at()} yet."
+
+
+def _print_footer(running: Optional[bool], hidden: list) -> None:
     footer = ["A job is running here."] if running else []
     unfinished = sum(not line.retired for line in hidden)  # those that are retired are there as long as the job
     if unfinished:

@@ -27,6 +27,10 @@ def prune(
     byte of what is kept is checked first, so that the last good line is not removed in favour of a damaged one. What
     is newer than the newest whole line stays. Refuses while a job is running: that one prunes by itself."""
     target = common.Target(directory, dir_option, None, level)
+    if target.number is not None:
+        raise typer.BadParameter(
+            f"Line {target.number} is named, but prune takes a directory, and removes its old lines."
+        )
     opened = target.open_ours()
     if dry_run and is_job_running(opened):
         common.warn("A job is running here; without --dry-run this would be refused.")

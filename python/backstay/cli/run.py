@@ -8,11 +8,11 @@ from typing import Annotated, Optional
 
 import typer
 
-from ..job import Job, find_app, parse_kill, parse_options
+from ..job import Job, absolute, find_app, parse_kill, parse_options
 from ..launch import run_job, say
 from ..lines import Problem
 from ..mpirun import LaunchError, find
-from .common import DEFAULT_DIR
+from .common import DEFAULT_DIR, output_may_fail
 
 # So that the options of APP are its own also without the `--` before it.
 SETTINGS = {"context_settings": {"allow_interspersed_args": False}}
@@ -53,7 +53,7 @@ def run(
             app=find_app(command[0]),
             arguments=tuple(command[1:]),
             launcher=find(mpirun, ranks),
-            directory=Path(os.path.abspath(directory or os.environ.get("BACKSTAY_DIR") or DEFAULT_DIR)),
+            directory=absolute(directory or os.environ.get("BACKSTAY_DIR") or DEFAULT_DIR),
             ranks=ranks,
             nodes=nodes,
             relaunch=relaunch,
@@ -64,8 +64,9 @@ def run(
         report = run_job(job)
     except (LaunchError, Problem) as problem:
         say(str(problem))
-        if as_json:
-            print(json.dumps({"ok": False, "error": str(problem)}), flush=True)
+        with output_may_fail():
+            if as_json:
+                print(json.dumps({"ok": False, "error": str(problem)}), flush=True)
         raise typer.Exit(2) from None
     if as_json:
         print(json.dumps(dataclasses.asdict(report)), flush=True)

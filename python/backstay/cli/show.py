@@ -6,6 +6,8 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from rich.cells import cell_len
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +16,7 @@ from backstay.lines import Line
 from backstay.regions import Array, arrays_by_name, leaves
 
 TABLE_WIDTH = 110  # columns of a terminal from which on the regions are a table
+LONGEST_TABLE = 1000  # rows; laying out a longer one takes seconds in which nothing is seen
 LONGEST_TEXT = 40  # characters of a text that are shown
 
 
@@ -171,11 +174,22 @@ def _print(line: Line, regions: list) -> None:
     console = common.stdout()
     if not regions:
         common.say("It has no regions.")
-    elif console.width >= TABLE_WIDTH:
+    elif console.width >= TABLE_WIDTH and len(regions) <= LONGEST_TABLE:
         console.print(_table(regions, m.ranks))
     else:
         for region in regions:
-            console.print(_paragraph(region, m.ranks))
+            _put(console, _paragraph(region, m.ranks))
+
+
+def _put(console: Console, text: Text) -> None:
+    """Rich takes longer over the styles and the wrapping of a text than all else that is done for a region, so it is
+    left out where there is neither."""
+    if console.color_system is None and not console.is_terminal:
+        lines = text.plain.split("\n")
+        if max(map(cell_len, lines)) <= console.width:
+            console.file.write("\n".join([*map(str.rstrip, lines), ""]))
+            return
+    console.print(text)
 
 
 def _table(regions: list, ranks: int) -> Table:
@@ -193,7 +207,7 @@ def _table(regions: list, ranks: int) -> Table:
 
 
 def _paragraph(region: Region, ranks: int) -> Text:
-    """The same for a narrow terminal."""
+    """The same for a narrow terminal, or for many regions."""
     name, *facts = _head(region, ranks)
     out = Text.assemble((name, "bold"), "  ", "  ".join(fact for fact in facts if fact))
     if region.problem:

@@ -73,7 +73,7 @@ def _print(wanted: common.Target, results: list, damage: list, done: int, second
         if r["retired"]:
             common.say(f"The running job retired {r['line'].title} while it was checked.", style="dim")
     if not results:
-        common.say(f"There is no line in {wanted.path} to check yet.")
+        common.say(f"There is no line{wanted.at()} to check yet.")
         return
     checked = f"{common.plural(len(results), 'line')}, {common.human_bytes(done)} checked in {seconds:.1f} s"
     if not damage:

@@ -10,7 +10,8 @@ import numpy as np
 import typer
 
 from backstay.cli import common, picture
-from backstay.cli.export import failures_named, no_such_region, require_parent
+from backstay.cli.export import no_such_region
+from backstay.cli.output import failures_named, require_file_name, require_free, require_outside, require_parent
 from backstay.lines import Line, Problem
 from backstay.regions import TILE, Array, arrays_by_name
 
@@ -46,12 +47,15 @@ def view(
     out: Annotated[
         Optional[Path], typer.Option("--out", "-o", metavar="FILE.png", help="Write a picture file, too.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is at FILE.png.")] = False,
     as_json: common.JsonOption = False,
 ) -> None:
     """Two axes are drawn, rows upwards; the others are cut at an index. Only the bytes that are needed are read; their
     checksums are compared if that is quick (up to 256 MiB), and otherwise a note says that they were not."""
     wanted = common.Target(target, dir_option, line_option, level)
     cuts = parse_slices(slices)
+    if out:
+        _require_place(out, force)
     drawn = wanted.read(lambda line: _cut(line, region, rank, cuts, component))
     if out:
         _write_png(drawn, out)
@@ -121,13 +125,22 @@ def _choose(line: Line, name: str, rank: Optional[int]) -> Array:
     if name not in known:
         raise no_such_region(name, known, line)
     arrays = known[name]
-    if rank is not None and arrays[0].rank >= 0:
-        arrays = [array for array in arrays if array.rank == rank]
-        if not arrays:
-            raise Problem(f"Rank {rank} has no region '{name}' in {line.title}.", "missing")
+    if rank is not None:
+        arrays = _of_rank(arrays, rank)
     elif arrays[0].rank >= 0 and len(arrays) > 1:
         raise Problem(f"The region '{name}' is private to each of {len(arrays)} ranks: choose one, as in --rank 0.")
     return arrays[0].require_readable()
+
+
+def _of_rank(arrays: list, rank: int) -> list:
+    first = arrays[0].require_readable()
+    if first.kind != "private":
+        what = "the same on all ranks" if first.kind == "replicated" else "one array of all ranks"
+        raise Problem(f"The region '{first.name}' is {what} ({first.kind}): leave out --rank {rank}.", "mismatch")
+    found = [array for array in arrays if rank in ([array.rank] if array.rank >= 0 else array.ranks)]
+    if not found:
+        raise Problem(f"Rank {rank} has no region '{first.name}' in {first.line.title}.", "missing")
+    return found
 
 
 def _complete(array: Array, cuts: dict) -> dict:
@@ -223,10 +236,17 @@ def _print(s: Slice, out: Optional[Path]) -> None:
         common.say(f"Written to {out}.", style="dim")
 
 
+def _require_place(out: Path, force: bool) -> None:
+    """Before anything is read: a picture may be written there."""
+    require_file_name(out)
+    require_outside(out)
+    require_parent(out)
+    require_free(out, force)
+
+
 def _write_png(s: Slice, out: Path) -> None:
     if not s.axes:
         raise Problem(f"The slice of '{s.array.label}' is one number; there is nothing to draw into {out}.")
-    require_parent(out)
     part = out.with_name(f".{out.name}.part{out.suffix or '.png'}")
     try:
         with failures_named(out):
