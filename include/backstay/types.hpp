@@ -230,11 +230,13 @@ Type type_of() {
 }
 
 namespace detail {
+/// Lengths that no memory can have are refused later, with a sentence: here they may only not overflow a signed number.
 inline Extents dense_strides(const Extents& shape, std::int64_t element) {
   Extents strides(shape.size());
+  auto stride = static_cast<std::uint64_t>(element);
   for (std::size_t d = shape.size(); d-- > 0;) {
-    strides[d] = element;
-    element *= shape[d];
+    strides[d] = static_cast<std::int64_t>(stride);
+    stride *= static_cast<std::uint64_t>(shape[d]);
   }
   return strides;
 }

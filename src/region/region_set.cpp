@@ -143,6 +143,20 @@ std::vector<std::string> RegionSet::signature() const {
   return out;
 }
 
+namespace {
+/// Lengths of 0 count as 1: a file describes them all, and readers of files multiply them.
+bool fits_in_memory(const Extents& shape, std::size_t element) {
+  constexpr std::uint64_t most = std::uint64_t{1} << 60;
+  std::uint64_t bytes = element;
+  for (const auto n : shape) {
+    const auto length = static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1));
+    if (length > most / bytes) return false;
+    bytes *= length;
+  }
+  return true;
+}
+}  // namespace
+
 Result<void> check_view(const RegionSpec& spec, const View& view) {
   const auto bad = [&](const auto&... parts) {
     return fail(Code::invalid_argument, "region '", spec.name, "': ", parts...);
@@ -152,6 +166,8 @@ Result<void> check_view(const RegionSpec& spec, const View& view) {
     return bad("it has ", view.shape.size(), " dimensions, and ", max_dimensions, " is the most");
   for (auto n : view.shape)
     if (n < 0) return bad("its shape ", describe_shape(view.shape), " has a negative length");
+  if (!fits_in_memory(view.shape, spec.type.size))
+    return bad("its shape ", describe_shape(view.shape), " is larger than any memory");
   for (auto s : view.strides)
     if (s < 0)
       return bad("a stride is negative, which is not supported: protect the array from its first element in memory");
