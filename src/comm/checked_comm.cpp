@@ -33,6 +33,12 @@ Result<void> CheckedComm::check_rank(const char* role, int rank) const {
   return fail(Code::invalid_argument, role, " is rank ", rank, "; the group has ranks 0..", size() - 1);
 }
 
+Result<void> CheckedComm::check_exchange(int to, ByteView out, int from, MutableByteView in, int tag) const {
+  if (!out.empty()) BACKSTAY_TRY(check_rank("the receiver", to));
+  if (!in.empty()) BACKSTAY_TRY(check_rank("the sender", from));
+  return check_tag(tag);
+}
+
 Result<std::unique_ptr<Comm>> CheckedComm::duplicate() {
   return guarded("duplicate", [&] { return do_duplicate(); });
 }
@@ -85,10 +91,17 @@ Result<void> CheckedComm::receive(int from, int tag, MutableByteView bytes, Keep
 
 Result<void> CheckedComm::exchange(int to, ByteView out, int from, MutableByteView in, int tag, Keep keep) {
   return guarded("exchange", [&]() -> Result<void> {
-    if (!out.empty()) BACKSTAY_TRY(check_rank("the receiver", to));
-    if (!in.empty()) BACKSTAY_TRY(check_rank("the sender", from));
-    BACKSTAY_TRY(check_tag(tag));
+    BACKSTAY_TRY(check_exchange(to, out, from, in, tag));
     return do_exchange(to, out, from, in, tag, std::move(keep));
+  });
+}
+
+Result<std::unique_ptr<Pending>> CheckedComm::start_exchange(int to, ByteView out, int from, MutableByteView in,
+                                                             int tag, Keep keep) {
+  return guarded("exchange", [&]() -> Result<std::unique_ptr<Pending>> {
+    BACKSTAY_TRY(check_exchange(to, out, from, in, tag));
+    if (!keep) return fail(Code::invalid_argument, "memory that is not shared was given to an exchange that goes on");
+    return do_start_exchange(to, out, from, in, tag, std::move(keep));
   });
 }
 

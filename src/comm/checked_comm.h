@@ -42,6 +42,8 @@ class CheckedComm : public Comm {
   Result<void> send(int to, int tag, ByteView bytes, Keep keep) final;
   Result<void> receive(int from, int tag, MutableByteView bytes, Keep keep) final;
   Result<void> exchange(int to, ByteView out, int from, MutableByteView in, int tag, Keep keep) final;
+  Result<std::unique_ptr<Pending>> start_exchange(int to, ByteView out, int from, MutableByteView in, int tag,
+                                                  Keep keep) final;
 
  protected:
   virtual Result<std::unique_ptr<Comm>> do_duplicate() = 0;
@@ -53,11 +55,14 @@ class CheckedComm : public Comm {
   virtual Result<std::unique_ptr<PendingMax>> do_start_all_max(std::vector<std::int64_t> mine) = 0;
   /// Send and receive are the exchanges with one side empty.
   virtual Result<void> do_exchange(int to, ByteView out, int from, MutableByteView in, int tag, Keep keep) = 0;
+  virtual Result<std::unique_ptr<Pending>> do_start_exchange(int to, ByteView out, int from, MutableByteView in,
+                                                             int tag, Keep keep) = 0;
 
   [[nodiscard]] const std::shared_ptr<Health>& health() const { return health_; }
 
  private:
   Result<void> check_rank(const char* role, int rank) const;
+  Result<void> check_exchange(int to, ByteView out, int from, MutableByteView in, int tag) const;
   template <class Body>
   auto guarded(const char* operation, Body body) -> decltype(body());
 

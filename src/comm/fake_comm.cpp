@@ -93,6 +93,17 @@ Result<Look> look(Group& group, const MeetingId& id) {
   return Look(std::move(all));
 }
 
+/// The oldest message of a mailbox that has one. The world's lock is held.
+Result<void> deliver(std::deque<Bytes>& mail, int from, MutableByteView bytes) {
+  const Bytes message = std::move(mail.front());
+  mail.pop_front();
+  if (message.size() != bytes.size())
+    return fail(Code::mismatch, "rank ", from, " sent ", message.size(), " bytes where ", bytes.size(),
+                " were expected");
+  std::copy_n(message.data(), bytes.size(), bytes.data());
+  return {};
+}
+
 Bytes encode(const std::vector<std::int64_t>& values) {
   const ByteView bytes = std::as_bytes(std::span(values));
   return {bytes.data(), bytes.data() + bytes.size()};
@@ -151,6 +162,49 @@ class FakePendingMax final : public PendingMax {
   Patience patience_;
   bool done_ = false;
   std::vector<std::int64_t> values_;
+};
+
+/// The receiving side of an exchange; what is sent is in the mailbox already.
+class FakePendingExchange final : public Pending {
+ public:
+  FakePendingExchange(Group group, std::shared_ptr<Health> health, int from, MutableByteView in, int tag, Keep keep)
+      : group_(std::move(group)),
+        health_(std::move(health)),
+        mailbox_(group_.name, from, group_.rank, tag),
+        in_(in),
+        keep_(std::move(keep)),
+        patience_(group_.world->timeout) {}
+
+  Result<bool> test() override {
+    if (in_.empty() || done_) return true;
+    if (health_->failure()) return *health_->failure();
+    auto seen = attempt();
+    if (!seen) return health_->break_down("exchange", seen.failure());
+    done_ = *seen;
+    return done_;
+  }
+
+ private:
+  Result<bool> attempt() {
+    const std::lock_guard lock(group_.world->mutex);
+    auto& mail = group_.world->mailboxes[mailbox_];
+    if (!mail.empty()) {
+      BACKSTAY_TRY(deliver(mail, std::get<1>(mailbox_), in_));
+      return true;
+    }
+    const auto sender = static_cast<std::size_t>(std::get<1>(mailbox_));
+    if (group_.has_ended(sender)) return has_ended(sender);
+    if (patience_.exhausted()) return nobody_came(group_.world->timeout);
+    return false;
+  }
+
+  Group group_;
+  std::shared_ptr<Health> health_;
+  MailboxId mailbox_;
+  MutableByteView in_;
+  Keep keep_;
+  Patience patience_;
+  bool done_ = false;
 };
 
 class FakeComm final : public CheckedComm {
@@ -213,6 +267,13 @@ class FakeComm final : public CheckedComm {
     return in.empty() ? Result<void>() : take(from, tag, in);
   }
 
+  Result<std::unique_ptr<Pending>> do_start_exchange(int to, ByteView out, int from, MutableByteView in, int tag,
+                                                     Keep keep) override {
+    if (!out.empty()) post(to, tag, out);
+    return std::unique_ptr<Pending>(
+        std::make_unique<FakePendingExchange>(group_, health(), from, in, tag, std::move(keep)));
+  }
+
   /// Brings `mine` to the next meeting of the group and waits for the others.
   Result<std::vector<Bytes>> meet(const char* operation, Bytes mine) {
     World& world = *group_.world;
@@ -239,13 +300,7 @@ class FakeComm final : public CheckedComm {
     auto& mail = world.mailboxes[{group_.name, from, rank(), tag}];
     world.changed.wait_for(lock, world.timeout, [&] { return !mail.empty() || group_.has_ended(sender); });
     if (mail.empty()) return group_.has_ended(sender) ? has_ended(sender) : nobody_came(world.timeout);
-    const Bytes message = std::move(mail.front());
-    mail.pop_front();
-    if (message.size() != bytes.size())
-      return fail(Code::mismatch, "rank ", from, " sent ", message.size(), " bytes where ", bytes.size(),
-                  " were expected");
-    std::copy_n(message.data(), bytes.size(), bytes.data());
-    return {};
+    return deliver(mail, from, bytes);
   }
 
   Group group_;

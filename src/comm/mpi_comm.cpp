@@ -132,40 +132,64 @@ Result<Layout> lay_out(const std::vector<std::int64_t>& sizes) {
   return layout;
 }
 
+/// An operation that its caller asks after.
+class UnderWay {
+ public:
+  UnderWay(const char* name, std::shared_ptr<Communicator> group, std::shared_ptr<Health> health,
+           std::shared_ptr<Operation> operation)
+      : name_(name),
+        group_(std::move(group)),
+        health_(std::move(health)),
+        operation_(std::move(operation)),
+        patience_(group_->options().timeout) {}
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+  ~UnderWay() {
+    if (!done_) group_->abandon(operation_, {});
+  }
+
+  Result<bool> test() {
+    if (done_) return true;
+    if (health_->failure()) return *health_->failure();
+    auto seen = group_->look(operation_);
+    if (seen && !*seen && patience_.exhausted()) seen = nobody_came(group_->options().timeout);
+    if (!seen) return health_->break_down(name_, seen.failure());
+    done_ = *seen;
+    return done_;
+  }
+
+ private:
+  const char* name_;
+  std::shared_ptr<Communicator> group_;
+  std::shared_ptr<Health> health_;
+  std::shared_ptr<Operation> operation_;
+  Patience patience_;
+  bool done_ = false;
+};
+
 class MpiPendingMax final : public PendingMax {
  public:
   using Values = std::vector<std::int64_t>;
   MpiPendingMax(std::shared_ptr<Communicator> group, std::shared_ptr<Health> health,
                 std::shared_ptr<Operation> operation, std::shared_ptr<Values> values)
-      : group_(std::move(group)),
-        health_(std::move(health)),
-        operation_(std::move(operation)),
-        values_(std::move(values)),
-        patience_(group_->options().timeout) {}
-  MpiPendingMax(const MpiPendingMax&) = delete;
-  MpiPendingMax& operator=(const MpiPendingMax&) = delete;
-  ~MpiPendingMax() override {
-    if (!done_) group_->abandon(operation_, {});
-  }
-
-  Result<bool> test() override {
-    if (done_) return true;
-    if (health_->failure()) return *health_->failure();
-    auto seen = group_->look(operation_);
-    if (seen && !*seen && patience_.exhausted()) seen = nobody_came(group_->options().timeout);
-    if (!seen) return health_->break_down("all_max", seen.failure());
-    done_ = *seen;
-    return done_;
-  }
+      : under_way_("all_max", std::move(group), std::move(health), std::move(operation)), values_(std::move(values)) {}
+  Result<bool> test() override { return under_way_.test(); }
   [[nodiscard]] const Values& values() const override { return *values_; }
 
  private:
-  std::shared_ptr<Communicator> group_;
-  std::shared_ptr<Health> health_;
-  std::shared_ptr<Operation> operation_;
+  UnderWay under_way_;
   std::shared_ptr<Values> values_;
-  Patience patience_;
-  bool done_ = false;
+};
+
+class MpiPendingExchange final : public Pending {
+ public:
+  MpiPendingExchange(std::shared_ptr<Communicator> group, std::shared_ptr<Health> health,
+                     std::shared_ptr<Operation> operation)
+      : under_way_("exchange", std::move(group), std::move(health), std::move(operation)) {}
+  Result<bool> test() override { return under_way_.test(); }
+
+ private:
+  UnderWay under_way_;
 };
 
 class MpiComm final : public CheckedComm {
@@ -186,6 +210,8 @@ class MpiComm final : public CheckedComm {
   Result<std::vector<std::int64_t>> do_all_max(std::vector<std::int64_t> mine) override;
   Result<std::unique_ptr<PendingMax>> do_start_all_max(std::vector<std::int64_t> mine) override;
   Result<void> do_exchange(int to, ByteView out, int from, MutableByteView in, int tag, Keep keep) override;
+  Result<std::unique_ptr<Pending>> do_start_exchange(int to, ByteView out, int from, MutableByteView in, int tag,
+                                                     Keep keep) override;
 
   /// Memory that MPI may have.
   struct Room {
@@ -332,6 +358,15 @@ Result<void> MpiComm::do_exchange(int to, ByteView out, int from, MutableByteVie
   BACKSTAY_TRY(group_->finish(std::make_shared<Transfer>(receiver, own_out, sender, own_in, largest, room)));
   std::copy_n(own_in.data(), in.size(), in.data());
   return {};
+}
+
+Result<std::unique_ptr<Pending>> MpiComm::do_start_exchange(int to, ByteView out, int from, MutableByteView in, int tag,
+                                                            Keep keep) {
+  auto transfer = std::make_shared<Transfer>(Peer{handle(), to, tag}, out, Peer{handle(), from, tag}, in,
+                                             group_->options().largest_message, std::move(keep));
+  auto pending = std::make_unique<MpiPendingExchange>(group_, health(), std::move(transfer));
+  BACKSTAY_TRY(pending->test());  // the first look starts it
+  return std::unique_ptr<Pending>(std::move(pending));
 }
 
 /// Memory of the group for a message each way. Used again and again while messages are small: fresh pages cost more

@@ -21,6 +21,12 @@ class SelfPendingMax final : public PendingMax {
   std::vector<std::int64_t> values_;
 };
 
+/// What a rank sends to itself is there at once, so an exchange is done when it is started.
+class Done final : public Pending {
+ public:
+  Result<bool> test() override { return true; }
+};
+
 class SelfComm final : public CheckedComm {
  public:
   SelfComm() : CheckedComm(std::make_shared<Health>(0, 1)) {}
@@ -49,6 +55,12 @@ class SelfComm final : public CheckedComm {
     std::copy_n(mail.front().data(), in.size(), in.data());
     mail.pop_front();
     return {};
+  }
+
+  Result<std::unique_ptr<Pending>> do_start_exchange(int to, ByteView out, int from, MutableByteView in, int tag,
+                                                     Keep keep) override {
+    BACKSTAY_TRY(do_exchange(to, out, from, in, tag, std::move(keep)));
+    return std::unique_ptr<Pending>(std::make_unique<Done>());
   }
 
   std::map<int, std::deque<Bytes>> mail_;  // by tag

@@ -152,6 +152,52 @@ TEST_P(CommContract, exchange_round_a_ring_does_not_block_itself) {
   });
 }
 
+TEST_P(CommContract, exchanges_with_all_others_go_on_at_the_same_time) {
+  on_all_ranks([](Comm& comm) {
+    struct Memory {
+      std::vector<Bytes> out, in;
+    };
+    const int size = comm.size(), me = comm.rank();
+    const auto bytes_of = [](int from, int to) { return pattern(std::size_t(100'000 * from + 1000 * to), from - to); };
+    for (int round = 0; round < 3; ++round) {
+      auto memory = std::make_shared<Memory>();
+      for (int other = 0; other < size; ++other) {
+        memory->out.push_back(bytes_of(me + round, other));
+        memory->in.emplace_back(bytes_of(other + round, me).size());
+      }
+      std::vector<std::unique_ptr<Pending>> under_way;
+      for (int other = 0; other < size; ++other) {
+        const auto i = std::size_t(other);
+        under_way.push_back(expect_ok(comm.start_exchange(other, memory->out[i], other, memory->in[i], 9, memory)));
+      }
+      expect_ok(finish(under_way));
+      for (int other = 0; other < size; ++other) EXPECT_EQ(memory->in[std::size_t(other)], bytes_of(other + round, me));
+    }
+    expect_ok(finish({}));
+  });
+}
+
+TEST_P(CommContract, an_exchange_whose_other_side_never_comes_ends_in_time_and_breaks_the_group) {
+  static constexpr milliseconds bound{1000};
+  on_all_ranks(
+      [&](Comm& comm) {
+        const auto begin = Clock::now();
+        auto side = expect_ok(comm.duplicate());
+        if (comm.rank() == 0) {
+          auto memory = std::make_shared<Bytes>(8);
+          std::vector<std::unique_ptr<Pending>> under_way;
+          auto started = side->start_exchange(0, {}, comm.size() - 1, *memory, 3, memory);
+          if (started) under_way.push_back(std::move(*started));
+          const auto done = started ? finish(under_way) : Result<void>(started.failure());
+          ASSERT_FALSE(done.ok());
+          EXPECT_EQ(done.failure().code, Code::timeout) << done.failure().what;
+          EXPECT_EQ(side->barrier().failure().what, done.failure().what);
+        }
+        std::this_thread::sleep_until(begin + 2 * bound);  // all go on together
+      },
+      bound);
+}
+
 TEST_P(CommContract, an_empty_side_of_an_exchange_sends_nothing_and_names_nobody) {
   on_all_ranks([](Comm& comm) {
     const int last = comm.size() - 1;
@@ -236,6 +282,10 @@ TEST_P(CommContract, wrong_arguments_are_refused_with_a_sentence_that_names_the_
     refused("send", [&](Comm& c) { return c.send(0, 32768, one); });
     refused("receive", [&](Comm& c) { return c.receive(-1, 0, in); });
     refused("exchange", [&](Comm& c) { return c.exchange(-1, one, 0, {}, 0); });
+    refused("exchange", [&](Comm& c) -> Result<void> {
+      BACKSTAY_TRY(c.start_exchange(0, one, 0, {}, 0, nullptr));
+      return {};
+    });
     refused("broadcast", [&](Comm& c) -> Result<void> {
       BACKSTAY_TRY(c.broadcast(c.size(), one));
       return {};

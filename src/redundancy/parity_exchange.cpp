@@ -1,0 +1,221 @@
+#include "redundancy/parity_exchange.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+
+namespace backstay::redundancy {
+
+namespace {
+constexpr int gather_tag = 4;
+constexpr int spread_tag = 5;
+constexpr std::uint64_t memory = std::uint64_t{8} << 20;
+constexpr std::uint64_t smallest_piece = std::uint64_t{64} << 10;
+constexpr std::uint64_t largest_piece = std::uint64_t{1} << 20;
+
+bool contains(const std::vector<int>& members, int member) {
+  return std::find(members.begin(), members.end(), member) != members.end();
+}
+
+std::vector<int> all_but(int n, const std::vector<int>& left_out) {
+  std::vector<int> rest;
+  for (int m = 0; m < n; ++m)
+    if (!contains(left_out, m)) rest.push_back(m);
+  return rest;
+}
+
+/// One wave on this rank.
+class WaveExchange {
+ public:
+  WaveExchange(comm::Comm& comm, const ParityGroup& group, const Stripes& stripes, const ErasureCode& code,
+               const Wave& wave, const ShardAccess& access, std::uint64_t piece)
+      : comm_(comm), group_(group), stripes_(stripes), wave_(wave), access_(access), piece_(piece) {
+    const auto me = std::find(group.members.begin(), group.members.end(), comm.rank());
+    me_ = static_cast<int>(me - group.members.begin());
+    for (const auto& work : wave_) {
+      if (work.worker != me_) continue;
+      std::vector<int> from, to;
+      for (const int m : work.inputs) from.push_back(stripes_.shard(work.stripe, m));
+      for (const int m : work.outputs) to.push_back(stripes_.shard(work.stripe, m));
+      mine_ = &work;
+      map_ = code.map(from, to);
+    }
+    for (auto& slot : slots_) slot = make_slot();
+  }
+
+  Result<void> run(std::uint64_t chunk) {
+    const std::uint64_t pieces = (chunk + piece_ - 1) / piece_;
+    for (std::uint64_t i = 0; i <= pieces; ++i) {
+      if (i < pieces) BACKSTAY_TRY(start_gathering(i * piece_, std::min(piece_, chunk - i * piece_), slots_[i % 2]));
+      if (i > 0) BACKSTAY_TRY(make_and_spread(slots_[(i - 1) % 2]));
+      if (i < pieces) BACKSTAY_TRY(comm::finish(slots_[i % 2]->gathering));
+    }
+    return outcome_;
+  }
+
+ private:
+  /// A piece on its way. MPI may hold on to it after a failure, so it is shared.
+  struct Slot {
+    std::uint64_t offset = 0;
+    std::size_t bytes = 0;
+    std::vector<Bytes> sent;       // by work of the wave: what this rank reads for it
+    std::vector<Bytes> gathered;   // by input of the work of this rank
+    std::vector<ByteView> inputs;  // the same, wherever they lie
+    std::vector<Bytes> made;       // by output of the work of this rank
+    std::vector<Bytes> taken;      // by work: what this rank is given
+    std::vector<std::unique_ptr<comm::Pending>> gathering;
+    comm::Keep keep;
+  };
+
+  [[nodiscard]] int rank(int member) const { return group_.members[static_cast<std::size_t>(member)]; }
+
+  std::shared_ptr<Slot> make_slot() const {
+    auto slot = std::make_shared<Slot>();
+    slot->sent.resize(wave_.size());
+    slot->taken.resize(wave_.size());
+    slot->gathered.resize(mine_ ? mine_->inputs.size() : 0);
+    slot->made.resize(mine_ ? mine_->outputs.size() : 0);
+    slot->keep = access_.keep;
+    return slot;
+  }
+
+  void keep_failure(const Result<void>& result) {
+    if (outcome_ && !result) outcome_ = result;
+  }
+
+  /// This rank's bytes of a shard, in the slot or where they lie.
+  ByteView read(int stripe, Slot& slot, Bytes& room) {
+    room.resize(slot.bytes);
+    auto bytes = access_.read(stripes_.shard(stripe, me_), slot.offset, room);
+    if (bytes) return *bytes;
+    keep_failure(bytes.failure());
+    return room;
+  }
+
+  Result<void> start(std::vector<std::unique_ptr<comm::Pending>>& under_way, int to, ByteView out, int from,
+                     MutableByteView in, int tag, const std::shared_ptr<Slot>& slot) {
+    auto started = comm_.start_exchange(to, out, from, in, tag, slot);
+    if (!started) return started.failure();
+    under_way.push_back(std::move(*started));
+    return {};
+  }
+
+  Result<void> start_gathering(std::uint64_t offset, std::uint64_t bytes, const std::shared_ptr<Slot>& slot) {
+    slot->offset = offset;
+    slot->bytes = static_cast<std::size_t>(bytes);
+    slot->gathering.clear();
+    if (mine_) {
+      slot->inputs.assign(mine_->inputs.size(), {});
+      for (std::size_t i = 0; i < mine_->inputs.size(); ++i) {
+        Bytes& room = slot->gathered[i];
+        const int member = mine_->inputs[i];
+        if (member == me_) {
+          slot->inputs[i] = read(mine_->stripe, *slot, room);
+          continue;
+        }
+        room.resize(slot->bytes);
+        slot->inputs[i] = room;
+        BACKSTAY_TRY(start(slot->gathering, 0, {}, rank(member), room, gather_tag, slot));
+      }
+    }
+    for (std::size_t w = 0; w < wave_.size(); ++w) {
+      const auto& work = wave_[w];
+      if (work.worker == me_ || !contains(work.inputs, me_)) continue;
+      const ByteView mine = read(work.stripe, *slot, slot->sent[w]);
+      BACKSTAY_TRY(start(slot->gathering, rank(work.worker), mine, 0, {}, gather_tag, slot));
+    }
+    return {};
+  }
+
+  /// The arithmetic on a gathered piece; its results go to whose they are, and are written there.
+  Result<void> make_and_spread(const std::shared_ptr<Slot>& slot) {
+    std::vector<std::unique_ptr<comm::Pending>> spreading;
+    for (std::size_t w = 0; w < wave_.size(); ++w) {
+      const auto& work = wave_[w];
+      if (work.worker == me_ || !contains(work.outputs, me_)) continue;
+      slot->taken[w].resize(slot->bytes);
+      BACKSTAY_TRY(start(spreading, 0, {}, rank(work.worker), slot->taken[w], spread_tag, slot));
+    }
+    if (mine_) {
+      std::vector<MutableByteView> made;
+      for (Bytes& room : slot->made) {
+        room.resize(slot->bytes);
+        made.emplace_back(room);
+      }
+      map_->apply(slot->inputs, made);
+      for (std::size_t i = 0; i < made.size(); ++i) {
+        const int member = mine_->outputs[i];
+        if (member == me_)
+          write(mine_->stripe, *slot, slot->made[i]);
+        else
+          BACKSTAY_TRY(start(spreading, rank(member), slot->made[i], 0, {}, spread_tag, slot));
+      }
+    }
+    BACKSTAY_TRY(comm::finish(spreading));
+    for (std::size_t w = 0; w < wave_.size(); ++w)
+      if (wave_[w].worker != me_ && contains(wave_[w].outputs, me_)) write(wave_[w].stripe, *slot, slot->taken[w]);
+    return {};
+  }
+
+  void write(int stripe, const Slot& slot, ByteView bytes) {
+    keep_failure(access_.write(stripes_.shard(stripe, me_), slot.offset, bytes));
+  }
+
+  comm::Comm& comm_;
+  const ParityGroup& group_;
+  const Stripes& stripes_;
+  const Wave& wave_;
+  const ShardAccess& access_;
+  std::uint64_t piece_;
+  int me_ = 0;
+  const StripeWork* mine_ = nullptr;
+  std::optional<ShardMap> map_;
+  std::array<std::shared_ptr<Slot>, 2> slots_;
+  Result<void> outcome_;
+};
+}  // namespace
+
+std::vector<Wave> plan_encoding(const Stripes& stripes) {
+  Wave wave;
+  for (int stripe = 0; stripe < stripes.n; ++stripe) {
+    StripeWork work{stripe, stripes.member(stripe, stripes.k()), {}, {}};
+    for (int shard = 0; shard < stripes.n; ++shard)
+      (shard < stripes.k() ? work.inputs : work.outputs).push_back(stripes.member(stripe, shard));
+    wave.push_back(std::move(work));
+  }
+  return {wave};
+}
+
+std::vector<Wave> plan_rebuild(const Stripes& stripes, const std::vector<int>& lost) {
+  const auto left = all_but(stripes.n, lost);
+  std::vector<Wave> waves;
+  for (int stripe = 0; stripe < stripes.n; ++stripe) {
+    const auto turn = static_cast<std::size_t>(stripe) % left.size();
+    if (turn == 0) waves.emplace_back();
+    // The worker and those behind it, so that no member always reads and none never does.
+    StripeWork work{stripe, left[turn], {}, lost};
+    for (int i = 0; i < stripes.k(); ++i)
+      work.inputs.push_back(left[(turn + static_cast<std::size_t>(i)) % left.size()]);
+    waves.back().push_back(std::move(work));
+  }
+  return waves;
+}
+
+Result<void> exchange_shards(comm::Comm& comm, const ParityGroup& group, int parities, std::uint64_t chunk,
+                             const std::vector<Wave>& waves, const ShardAccess& access) {
+  const Stripes stripes{static_cast<int>(group.members.size()), parities};
+  const auto code = ErasureCode::make(stripes.k(), parities);
+  if (!code) return code.failure();
+  const auto shards = static_cast<std::uint64_t>(2 * stripes.n);
+  const std::uint64_t piece = std::clamp(memory / shards / 4096 * 4096, smallest_piece, largest_piece);
+  Result<void> outcome;
+  for (const auto& wave : waves) {
+    auto done = WaveExchange(comm, group, stripes, *code, wave, access, piece).run(chunk);
+    if (!done && done.failure().code == Code::comm) return done;
+    if (outcome && !done) outcome = done;
+  }
+  return outcome;
+}
+
+}  // namespace backstay::redundancy

@@ -1,0 +1,46 @@
+// The exchange between the members of a group: parity out of data, and what was lost out of what is left.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "comm/comm.h"
+#include "redundancy/erasure_code.h"
+#include "redundancy/parity_groups.h"
+
+namespace backstay::redundancy {
+
+/// The making of some shards of one stripe. Members are numbers within the group.
+struct StripeWork {
+  int stripe = 0;
+  int worker = 0;            ///< gathers the inputs and does the arithmetic
+  std::vector<int> inputs;   ///< k members
+  std::vector<int> outputs;  ///< members whose shards are made
+};
+/// Works that go on at the same time: no member is the worker of two.
+using Wave = std::vector<StripeWork>;
+
+/// All parity: each member works on one stripe, whose first parity it keeps.
+std::vector<Wave> plan_encoding(const Stripes& stripes);
+/// All shards of the members in `lost` (at most p), by the others in turn.
+std::vector<Wave> plan_rebuild(const Stripes& stripes, const std::vector<int>& lost);
+
+/// One member's shards, as the exchange reads and writes them. `offset` counts from the start of the chunk.
+struct ShardAccess {
+  /// The bytes: where they lie, or in `room` (of the same length), into which they were read. What lies beyond the
+  /// end of the member's data is 0. A failure is kept for the end; other members are given what is in `room`.
+  std::function<Result<ByteView>(int shard, std::uint64_t offset, MutableByteView room)> read;
+  std::function<Result<void>(int shard, std::uint64_t offset, ByteView bytes)> write;
+  comm::Keep keep;  ///< owns what read() returns besides `room`
+};
+
+/// Collective among the group's members. Memory: two pieces of every shard that a member takes part in, 8 MiB together
+/// or 64 KiB a piece. The gathering of a piece overlaps the arithmetic and the writing of the one before. A failure to
+/// read or write does not end the exchange: the others go on, and it is returned at the end.
+Result<void> exchange_shards(comm::Comm& comm, const ParityGroup& group, int parities, std::uint64_t chunk,
+                             const std::vector<Wave>& waves, const ShardAccess& access);
+
+}  // namespace backstay::redundancy
