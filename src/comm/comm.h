@@ -66,8 +66,8 @@ class Comm {
   /// Sends and receives at once, so that a ring of partners cannot block itself. Either side may be empty
   /// (then no message is sent on that side, and its rank is not looked at). `keep` owns both `out` and `in`.
   virtual Result<void> exchange(int to, ByteView out, int from, MutableByteView in, int tag, Keep keep = {}) = 0;
-  /// The same, started here and finished when test() says so. `keep` must be given. Two receives from one rank with one
-  /// tag are not under way at the same time.
+  /// The same, started here and finished when test() says so. `keep` must be given. Messages from one rank with one tag
+  /// are received in the order in which both sides started them.
   virtual Result<std::unique_ptr<Pending>> start_exchange(int to, ByteView out, int from, MutableByteView in, int tag,
                                                           Keep keep) = 0;
 };

@@ -31,6 +31,13 @@ using MeetingId = std::pair<std::string, std::uint64_t>;   // group, number of t
 using MailboxId = std::tuple<std::string, int, int, int>;  // group, from, to, tag
 using Look = std::optional<std::vector<Bytes>>;            // empty: not everyone has come
 
+/// Messages of one rank to another with one tag. Receives are served in the order in which they were started.
+struct Mailbox {
+  std::deque<Bytes> messages;
+  std::uint64_t started = 0;
+  std::uint64_t served = 0;
+};
+
 /// What the threads share. Every member is guarded by `mutex`.
 struct World {
   World(int size, std::chrono::milliseconds bound) : timeout(bound), ended(static_cast<std::size_t>(size)) {}
@@ -39,7 +46,7 @@ struct World {
   std::mutex mutex;
   std::condition_variable changed;
   std::map<MeetingId, Meeting> meetings;
-  std::map<MailboxId, std::deque<Bytes>> mailboxes;
+  std::map<MailboxId, Mailbox> mailboxes;
   std::vector<bool> ended;  // ranks whose body has returned or thrown: nothing more will come from them
   std::exception_ptr first_exception;
 };
@@ -94,9 +101,10 @@ Result<Look> look(Group& group, const MeetingId& id) {
 }
 
 /// The oldest message of a mailbox that has one. The world's lock is held.
-Result<void> deliver(std::deque<Bytes>& mail, int from, MutableByteView bytes) {
-  const Bytes message = std::move(mail.front());
-  mail.pop_front();
+Result<void> deliver(Mailbox& mail, int from, MutableByteView bytes) {
+  const Bytes message = std::move(mail.messages.front());
+  mail.messages.pop_front();
+  ++mail.served;
   if (message.size() != bytes.size())
     return fail(Code::mismatch, "rank ", from, " sent ", message.size(), " bytes where ", bytes.size(),
                 " were expected");
@@ -173,7 +181,11 @@ class FakePendingExchange final : public Pending {
         mailbox_(group_.name, from, group_.rank, tag),
         in_(in),
         keep_(std::move(keep)),
-        patience_(group_.world->timeout) {}
+        patience_(group_.world->timeout) {
+    if (in_.empty()) return;
+    const std::lock_guard lock(group_.world->mutex);
+    turn_ = group_.world->mailboxes[mailbox_].started++;
+  }
 
   Result<bool> test() override {
     if (in_.empty() || done_) return true;
@@ -188,7 +200,7 @@ class FakePendingExchange final : public Pending {
   Result<bool> attempt() {
     const std::lock_guard lock(group_.world->mutex);
     auto& mail = group_.world->mailboxes[mailbox_];
-    if (!mail.empty()) {
+    if (!mail.messages.empty() && mail.served == turn_) {
       BACKSTAY_TRY(deliver(mail, std::get<1>(mailbox_), in_));
       return true;
     }
@@ -204,6 +216,7 @@ class FakePendingExchange final : public Pending {
   MutableByteView in_;
   Keep keep_;
   Patience patience_;
+  std::uint64_t turn_ = 0;
   bool done_ = false;
 };
 
@@ -289,7 +302,8 @@ class FakeComm final : public CheckedComm {
 
   void post(int to, int tag, ByteView bytes) {
     const std::lock_guard lock(group_.world->mutex);
-    group_.world->mailboxes[{group_.name, rank(), to, tag}].emplace_back(bytes.data(), bytes.data() + bytes.size());
+    group_.world->mailboxes[{group_.name, rank(), to, tag}].messages.emplace_back(bytes.data(),
+                                                                                  bytes.data() + bytes.size());
     group_.world->changed.notify_all();
   }
 
@@ -298,8 +312,10 @@ class FakeComm final : public CheckedComm {
     const auto sender = static_cast<std::size_t>(from);
     std::unique_lock lock(world.mutex);
     auto& mail = world.mailboxes[{group_.name, from, rank(), tag}];
-    world.changed.wait_for(lock, world.timeout, [&] { return !mail.empty() || group_.has_ended(sender); });
-    if (mail.empty()) return group_.has_ended(sender) ? has_ended(sender) : nobody_came(world.timeout);
+    const std::uint64_t turn = mail.started++;
+    const auto is_there = [&] { return !mail.messages.empty() && mail.served == turn; };
+    world.changed.wait_for(lock, world.timeout, [&] { return is_there() || group_.has_ended(sender); });
+    if (!is_there()) return group_.has_ended(sender) ? has_ended(sender) : nobody_came(world.timeout);
     return deliver(mail, from, bytes);
   }
 

@@ -25,22 +25,13 @@ std::vector<int> all_but(int n, const std::vector<int>& left_out) {
   return rest;
 }
 
-/// One wave on this rank.
+/// One wave on this rank, which may act for several members.
 class WaveExchange {
  public:
   WaveExchange(comm::Comm& comm, const ParityGroup& group, const Stripes& stripes, const ErasureCode& code,
                const Wave& wave, const ShardAccess& access, std::uint64_t piece)
       : comm_(comm), group_(group), stripes_(stripes), wave_(wave), access_(access), piece_(piece) {
-    const auto me = std::find(group.members.begin(), group.members.end(), comm.rank());
-    me_ = static_cast<int>(me - group.members.begin());
-    for (const auto& work : wave_) {
-      if (work.worker != me_) continue;
-      std::vector<int> from, to;
-      for (const int m : work.inputs) from.push_back(stripes_.shard(work.stripe, m));
-      for (const int m : work.outputs) to.push_back(stripes_.shard(work.stripe, m));
-      mine_ = &work;
-      map_ = code.map(from, to);
-    }
+    for (const auto& work : wave_) maps_.push_back(is_mine(work.worker) ? map_of(code, work) : std::nullopt);
     for (auto& slot : slots_) slot = make_slot();
   }
 
@@ -55,27 +46,36 @@ class WaveExchange {
   }
 
  private:
+  /// What a piece of one work takes on this rank.
+  struct Shards {
+    std::vector<Bytes> rooms;      // by input: gathered, or read to be sent
+    std::vector<ByteView> inputs;  // the worker's, wherever they lie
+    std::vector<Bytes> made;       // by output: made here, or given to this rank
+  };
   /// A piece on its way. MPI may hold on to it after a failure, so it is shared.
   struct Slot {
     std::uint64_t offset = 0;
     std::size_t bytes = 0;
-    std::vector<Bytes> sent;       // by work of the wave: what this rank reads for it
-    std::vector<Bytes> gathered;   // by input of the work of this rank
-    std::vector<ByteView> inputs;  // the same, wherever they lie
-    std::vector<Bytes> made;       // by output of the work of this rank
-    std::vector<Bytes> taken;      // by work: what this rank is given
+    std::vector<Shards> works;
     std::vector<std::unique_ptr<comm::Pending>> gathering;
     comm::Keep keep;
   };
 
   [[nodiscard]] int rank(int member) const { return group_.members[static_cast<std::size_t>(member)]; }
+  [[nodiscard]] bool is_mine(int member) const { return rank(member) == comm_.rank(); }
+
+  std::optional<ShardMap> map_of(const ErasureCode& code, const StripeWork& work) const {
+    std::vector<int> from, to;
+    for (const int m : work.inputs) from.push_back(stripes_.shard(work.stripe, m));
+    for (const int m : work.outputs) to.push_back(stripes_.shard(work.stripe, m));
+    return code.map(from, to);
+  }
 
   std::shared_ptr<Slot> make_slot() const {
     auto slot = std::make_shared<Slot>();
-    slot->sent.resize(wave_.size());
-    slot->taken.resize(wave_.size());
-    slot->gathered.resize(mine_ ? mine_->inputs.size() : 0);
-    slot->made.resize(mine_ ? mine_->outputs.size() : 0);
+    for (const auto& work : wave_)
+      slot->works.push_back({std::vector<Bytes>(work.inputs.size()), std::vector<ByteView>(work.inputs.size()),
+                             std::vector<Bytes>(work.outputs.size())});
     slot->keep = access_.keep;
     return slot;
   }
@@ -84,13 +84,17 @@ class WaveExchange {
     if (outcome_ && !result) outcome_ = result;
   }
 
-  /// This rank's bytes of a shard, in the slot or where they lie.
-  ByteView read(int stripe, Slot& slot, Bytes& room) {
+  /// A member's bytes of a stripe, in `room` or where they lie.
+  ByteView read(int stripe, int member, const Slot& slot, Bytes& room) {
     room.resize(slot.bytes);
-    auto bytes = access_.read(stripes_.shard(stripe, me_), slot.offset, room);
+    auto bytes = access_.read(member, stripes_.shard(stripe, member), slot.offset, room);
     if (bytes) return *bytes;
     keep_failure(bytes.failure());
     return room;
+  }
+
+  void write(int stripe, int member, const Slot& slot, ByteView bytes) {
+    keep_failure(access_.write(member, stripes_.shard(stripe, member), slot.offset, bytes));
   }
 
   Result<void> start(std::vector<std::unique_ptr<comm::Pending>>& under_way, int to, ByteView out, int from,
@@ -101,29 +105,29 @@ class WaveExchange {
     return {};
   }
 
+  /// All ranks go through works and members in one order, so that messages meet.
   Result<void> start_gathering(std::uint64_t offset, std::uint64_t bytes, const std::shared_ptr<Slot>& slot) {
     slot->offset = offset;
     slot->bytes = static_cast<std::size_t>(bytes);
     slot->gathering.clear();
-    if (mine_) {
-      slot->inputs.assign(mine_->inputs.size(), {});
-      for (std::size_t i = 0; i < mine_->inputs.size(); ++i) {
-        Bytes& room = slot->gathered[i];
-        const int member = mine_->inputs[i];
-        if (member == me_) {
-          slot->inputs[i] = read(mine_->stripe, *slot, room);
-          continue;
-        }
-        room.resize(slot->bytes);
-        slot->inputs[i] = room;
-        BACKSTAY_TRY(start(slot->gathering, 0, {}, rank(member), room, gather_tag, slot));
-      }
-    }
     for (std::size_t w = 0; w < wave_.size(); ++w) {
       const auto& work = wave_[w];
-      if (work.worker == me_ || !contains(work.inputs, me_)) continue;
-      const ByteView mine = read(work.stripe, *slot, slot->sent[w]);
-      BACKSTAY_TRY(start(slot->gathering, rank(work.worker), mine, 0, {}, gather_tag, slot));
+      Shards& shards = slot->works[w];
+      for (std::size_t i = 0; i < work.inputs.size(); ++i) {
+        const int member = work.inputs[i];
+        Bytes& room = shards.rooms[i];
+        if (is_mine(member)) {
+          const ByteView mine = read(work.stripe, member, *slot, room);
+          if (is_mine(work.worker))
+            shards.inputs[i] = mine;
+          else
+            BACKSTAY_TRY(start(slot->gathering, rank(work.worker), mine, 0, {}, gather_tag, slot));
+        } else if (is_mine(work.worker)) {
+          room.resize(slot->bytes);
+          shards.inputs[i] = room;
+          BACKSTAY_TRY(start(slot->gathering, 0, {}, rank(member), room, gather_tag, slot));
+        }
+      }
     }
     return {};
   }
@@ -131,35 +135,34 @@ class WaveExchange {
   /// The arithmetic on a gathered piece; its results go to whose they are, and are written there.
   Result<void> make_and_spread(const std::shared_ptr<Slot>& slot) {
     std::vector<std::unique_ptr<comm::Pending>> spreading;
-    for (std::size_t w = 0; w < wave_.size(); ++w) {
-      const auto& work = wave_[w];
-      if (work.worker == me_ || !contains(work.outputs, me_)) continue;
-      slot->taken[w].resize(slot->bytes);
-      BACKSTAY_TRY(start(spreading, 0, {}, rank(work.worker), slot->taken[w], spread_tag, slot));
-    }
-    if (mine_) {
-      std::vector<MutableByteView> made;
-      for (Bytes& room : slot->made) {
-        room.resize(slot->bytes);
-        made.emplace_back(room);
-      }
-      map_->apply(slot->inputs, made);
-      for (std::size_t i = 0; i < made.size(); ++i) {
-        const int member = mine_->outputs[i];
-        if (member == me_)
-          write(mine_->stripe, *slot, slot->made[i]);
-        else
-          BACKSTAY_TRY(start(spreading, rank(member), slot->made[i], 0, {}, spread_tag, slot));
-      }
-    }
+    for (std::size_t w = 0; w < wave_.size(); ++w) BACKSTAY_TRY(make_or_take(w, spreading, slot));
     BACKSTAY_TRY(comm::finish(spreading));
     for (std::size_t w = 0; w < wave_.size(); ++w)
-      if (wave_[w].worker != me_ && contains(wave_[w].outputs, me_)) write(wave_[w].stripe, *slot, slot->taken[w]);
+      for (std::size_t i = 0; i < wave_[w].outputs.size(); ++i)
+        if (is_mine(wave_[w].outputs[i])) write(wave_[w].stripe, wave_[w].outputs[i], *slot, slot->works[w].made[i]);
     return {};
   }
 
-  void write(int stripe, const Slot& slot, ByteView bytes) {
-    keep_failure(access_.write(stripes_.shard(stripe, me_), slot.offset, bytes));
+  Result<void> make_or_take(std::size_t w, std::vector<std::unique_ptr<comm::Pending>>& spreading,
+                            const std::shared_ptr<Slot>& slot) {
+    const auto& work = wave_[w];
+    Shards& shards = slot->works[w];
+    std::vector<MutableByteView> made;
+    for (std::size_t i = 0; i < work.outputs.size(); ++i) {
+      if (!maps_[w] && !is_mine(work.outputs[i])) continue;
+      shards.made[i].resize(slot->bytes);
+      made.emplace_back(shards.made[i]);
+    }
+    if (maps_[w]) maps_[w]->apply(shards.inputs, made);
+    for (std::size_t i = 0; i < work.outputs.size(); ++i) {
+      const int owner = rank(work.outputs[i]), worker = rank(work.worker);
+      if (owner == worker) continue;
+      if (worker == comm_.rank())
+        BACKSTAY_TRY(start(spreading, owner, shards.made[i], 0, {}, spread_tag, slot));
+      else if (owner == comm_.rank())
+        BACKSTAY_TRY(start(spreading, 0, {}, worker, shards.made[i], spread_tag, slot));
+    }
+    return {};
   }
 
   comm::Comm& comm_;
@@ -168,9 +171,7 @@ class WaveExchange {
   const Wave& wave_;
   const ShardAccess& access_;
   std::uint64_t piece_;
-  int me_ = 0;
-  const StripeWork* mine_ = nullptr;
-  std::optional<ShardMap> map_;
+  std::vector<std::optional<ShardMap>> maps_;  // by work: of those whose worker this rank is
   std::array<std::shared_ptr<Slot>, 2> slots_;
   Result<void> outcome_;
 };

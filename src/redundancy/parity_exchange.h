@@ -28,16 +28,18 @@ std::vector<Wave> plan_encoding(const Stripes& stripes);
 /// All shards of the members in `lost` (at most p), by the others in turn.
 std::vector<Wave> plan_rebuild(const Stripes& stripes, const std::vector<int>& lost);
 
-/// One member's shards, as the exchange reads and writes them. `offset` counts from the start of the chunk.
+/// The shards of the members for which a rank acts, as the exchange reads and writes them. `offset` counts from the
+/// start of the chunk.
 struct ShardAccess {
   /// The bytes: where they lie, or in `room` (of the same length), into which they were read. What lies beyond the
   /// end of the member's data is 0. A failure is kept for the end; other members are given what is in `room`.
-  std::function<Result<ByteView>(int shard, std::uint64_t offset, MutableByteView room)> read;
-  std::function<Result<void>(int shard, std::uint64_t offset, ByteView bytes)> write;
+  std::function<Result<ByteView>(int member, int shard, std::uint64_t offset, MutableByteView room)> read;
+  std::function<Result<void>(int member, int shard, std::uint64_t offset, ByteView bytes)> write;
   comm::Keep keep;  ///< owns what read() returns besides `room`
 };
 
-/// Collective among the group's members. Memory: two pieces of every shard that a member takes part in, 8 MiB together
+/// Collective among the ranks of the group's members, which may be fewer than the members: after a failure a rank acts
+/// for others as well. Memory: two pieces of every shard that a member takes part in, 8 MiB together
 /// or 64 KiB a piece. The gathering of a piece overlaps the arithmetic and the writing of the one before. A failure to
 /// read or write does not end the exchange: the others go on, and it is returned at the end.
 Result<void> exchange_shards(comm::Comm& comm, const ParityGroup& group, int parities, std::uint64_t chunk,

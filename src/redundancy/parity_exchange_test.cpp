@@ -20,16 +20,22 @@ struct Shards {
   std::vector<Bytes> parity;  // whole chunks
 };
 
-ShardAccess access_to(Shards& shards, int k, std::uint64_t chunk) {
+/// By member: those for which a rank acts.
+using Held = std::map<int, Shards>;
+
+ShardAccess access_to(Held& held, int k, std::uint64_t chunk) {
   ShardAccess access;
-  access.read = [&shards, k, chunk](int shard, std::uint64_t offset, MutableByteView room) -> Result<ByteView> {
+  access.read = [&held, k, chunk](int member, int shard, std::uint64_t offset,
+                                  MutableByteView room) -> Result<ByteView> {
+    const Shards& shards = held.at(member);
     if (shard >= k) return ByteView(shards.parity[static_cast<std::size_t>(shard - k)]).subspan(offset, room.size());
     const std::uint64_t begin = static_cast<std::uint64_t>(shard) * chunk + offset;
     std::fill(room.begin(), room.end(), std::byte{0});
     for (std::uint64_t i = 0; i < room.size() && begin + i < shards.data.size(); ++i) room[i] = shards.data[begin + i];
     return ByteView(room);
   };
-  access.write = [&shards, k, chunk](int shard, std::uint64_t offset, ByteView bytes) -> Result<void> {
+  access.write = [&held, k, chunk](int member, int shard, std::uint64_t offset, ByteView bytes) -> Result<void> {
+    Shards& shards = held.at(member);
     if (shard >= k) {
       std::copy(bytes.begin(), bytes.end(),
                 shards.parity[static_cast<std::size_t>(shard - k)].begin() + static_cast<std::ptrdiff_t>(offset));
@@ -60,26 +66,40 @@ struct Sizes {
   std::size_t smallest, step;
 };
 
-/// Encodes on n ranks, loses `lost`, rebuilds; every byte of data and parity must be back.
-void go_round(int n, int p, Sizes sizes, const std::vector<int>& lost) {
+/// Encodes on n ranks, loses `lost`, rebuilds on as many ranks or fewer (`acting[member]`); every byte of data and
+/// parity must be back.
+void go_round(int n, int p, Sizes sizes, const std::vector<int>& lost, std::vector<int> acting = {}) {
+  if (acting.empty()) acting = numbers(n);
   const Stripes stripes{n, p};
   const auto size = [&](int member) { return sizes.smallest + sizes.step * static_cast<std::size_t>(member); };
   const std::uint64_t chunk = stripes.chunk(size(n - 1));
-  const ParityGroup group{numbers(n), static_cast<std::size_t>(n)};
+  std::vector<Shards> encoded(static_cast<std::size_t>(n));
   comm::run_ranks(n, [&](comm::Comm& comm) {
     const int me = comm.rank();
-    const std::vector<Bytes> no_parity(static_cast<std::size_t>(p), Bytes(chunk));
-    Shards shards{bytes_of(me, size(me)), no_parity};
-    const auto access = access_to(shards, stripes.k(), chunk);
-    ASSERT_TRUE(exchange_shards(comm, group, p, chunk, plan_encoding(stripes), access).ok());
-    const Shards whole = shards;
-    if (std::find(lost.begin(), lost.end(), me) != lost.end())
-      shards = {Bytes(size(me), std::byte{0x55}),
-                std::vector<Bytes>(static_cast<std::size_t>(p), Bytes(chunk, std::byte{0x55}))};
-    ASSERT_TRUE(exchange_shards(comm, group, p, chunk, plan_rebuild(stripes, lost), access).ok());
-    EXPECT_TRUE(shards.data == whole.data);
-    EXPECT_TRUE(shards.parity == whole.parity);
-    EXPECT_TRUE(shards.data == bytes_of(me, size(me)));
+    Held held{{me, {bytes_of(me, size(me)), std::vector<Bytes>(static_cast<std::size_t>(p), Bytes(chunk))}}};
+    const ParityGroup group{numbers(n), static_cast<std::size_t>(n)};
+    ASSERT_TRUE(
+        exchange_shards(comm, group, p, chunk, plan_encoding(stripes), access_to(held, stripes.k(), chunk)).ok());
+    EXPECT_TRUE(held[me].data == bytes_of(me, size(me)));
+    encoded[static_cast<std::size_t>(me)] = held[me];
+  });
+  comm::run_ranks(*std::max_element(acting.begin(), acting.end()) + 1, [&](comm::Comm& comm) {
+    Held held;
+    for (int member = 0; member < n; ++member) {
+      if (acting[static_cast<std::size_t>(member)] != comm.rank()) continue;
+      held[member] = encoded[static_cast<std::size_t>(member)];
+      if (std::find(lost.begin(), lost.end(), member) == lost.end()) continue;
+      std::fill(held[member].data.begin(), held[member].data.end(), std::byte{0x55});
+      for (auto& chunk_of_parity : held[member].parity)
+        std::fill(chunk_of_parity.begin(), chunk_of_parity.end(), std::byte{0x55});
+    }
+    const ParityGroup group{acting, static_cast<std::size_t>(n)};
+    ASSERT_TRUE(
+        exchange_shards(comm, group, p, chunk, plan_rebuild(stripes, lost), access_to(held, stripes.k(), chunk)).ok());
+    for (const auto& [member, shards] : held) {
+      EXPECT_TRUE(shards.data == encoded[static_cast<std::size_t>(member)].data) << member;
+      EXPECT_TRUE(shards.parity == encoded[static_cast<std::size_t>(member)].parity) << member;
+    }
   });
 }
 
@@ -108,14 +128,20 @@ TEST(parity_exchange, many_pieces_of_large_data_come_back) { go_round(3, 1, {9'0
 
 TEST(parity_exchange, larger_groups_with_fewer_losses_than_parities_come_back) { go_round(9, 3, {20'000, 31}, {2, 7}); }
 
+TEST(parity_exchange, fewer_ranks_act_for_more_members) {
+  go_round(6, 2, {30'000, 11}, {1, 4}, {0, 0, 1, 1, 2, 2});
+  go_round(6, 2, {30'000, 11}, {1, 4}, {2, 0, 2, 1, 1, 0});
+  go_round(4, 1, {30'000, 11}, {3}, {0, 0, 0, 0});
+}
+
 TEST(parity_exchange, one_failure_to_write_is_told_and_stops_nobody) {
   const Stripes stripes{4, 1};
   const std::uint64_t chunk = stripes.chunk(3'000'000);
   comm::run_ranks(4, [&](comm::Comm& comm) {
-    Shards shards{bytes_of(comm.rank(), 3'000'000), {Bytes(chunk)}};
-    auto access = access_to(shards, 3, chunk);
+    Held held{{comm.rank(), {bytes_of(comm.rank(), 3'000'000), {Bytes(chunk)}}}};
+    auto access = access_to(held, 3, chunk);
     if (comm.rank() == 2)
-      access.write = [](int, std::uint64_t, ByteView) -> Result<void> { return fail(Code::no_space, "full"); };
+      access.write = [](int, int, std::uint64_t, ByteView) -> Result<void> { return fail(Code::no_space, "full"); };
     const auto done = exchange_shards(comm, {numbers(4), 4}, 1, chunk, plan_encoding(stripes), access);
     ASSERT_EQ(done.ok(), comm.rank() != 2);
     if (!done) {
