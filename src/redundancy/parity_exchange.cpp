@@ -40,7 +40,7 @@ class WaveExchange {
     for (std::uint64_t i = 0; i <= pieces; ++i) {
       if (i < pieces) BACKSTAY_TRY(start_gathering(i * piece_, std::min(piece_, chunk - i * piece_), slots_[i % 2]));
       if (i > 0) BACKSTAY_TRY(make_and_spread(slots_[(i - 1) % 2]));
-      if (i < pieces) BACKSTAY_TRY(comm::finish(slots_[i % 2]->gathering));
+      if (i < pieces) BACKSTAY_TRY(comm::finish(gathering_));
     }
     return outcome_;
   }
@@ -57,7 +57,6 @@ class WaveExchange {
     std::uint64_t offset = 0;
     std::size_t bytes = 0;
     std::vector<Shards> works;
-    std::vector<std::unique_ptr<comm::Pending>> gathering;
     comm::Keep keep;
   };
 
@@ -109,7 +108,7 @@ class WaveExchange {
   Result<void> start_gathering(std::uint64_t offset, std::uint64_t bytes, const std::shared_ptr<Slot>& slot) {
     slot->offset = offset;
     slot->bytes = static_cast<std::size_t>(bytes);
-    slot->gathering.clear();
+    gathering_.clear();
     for (std::size_t w = 0; w < wave_.size(); ++w) {
       const auto& work = wave_[w];
       Shards& shards = slot->works[w];
@@ -121,11 +120,11 @@ class WaveExchange {
           if (is_mine(work.worker))
             shards.inputs[i] = mine;
           else
-            BACKSTAY_TRY(start(slot->gathering, rank(work.worker), mine, 0, {}, gather_tag, slot));
+            BACKSTAY_TRY(start(gathering_, rank(work.worker), mine, 0, {}, gather_tag, slot));
         } else if (is_mine(work.worker)) {
           room.resize(slot->bytes);
           shards.inputs[i] = room;
-          BACKSTAY_TRY(start(slot->gathering, 0, {}, rank(member), room, gather_tag, slot));
+          BACKSTAY_TRY(start(gathering_, 0, {}, rank(member), room, gather_tag, slot));
         }
       }
     }
@@ -173,6 +172,7 @@ class WaveExchange {
   std::uint64_t piece_;
   std::vector<std::optional<ShardMap>> maps_;  // by work: of those whose worker this rank is
   std::array<std::shared_ptr<Slot>, 2> slots_;
+  std::vector<std::unique_ptr<comm::Pending>> gathering_;  // not in the slot: they own it
   Result<void> outcome_;
 };
 }  // namespace
