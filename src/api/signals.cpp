@@ -76,6 +76,12 @@ void listen_no_more() {
   for (const auto& l : listened)
     if (handler_of(l.signal) == note_signal) set_handler(l.signal, l.before);
 }
+
+/// A signal that would have ended the process came, and no session made its last checkpoint for it.
+bool is_unserved() {
+  const auto is_it = [](const Listened& l) { return l.signal == signal_seen && l.before == SIG_DFL; };
+  return listeners_served == 0 && std::any_of(std::begin(listened), std::end(listened), is_it);
+}
 }  // namespace
 
 SignalListener::SignalListener() {
@@ -87,20 +93,18 @@ SignalListener::SignalListener() {
 }
 
 SignalListener::~SignalListener() {
-  const bool raises = ends_the_process() && std::uncaught_exceptions() == 0;
   {
     const std::lock_guard lock(listeners_mutex);
     if (--listeners > 0) return;
     listen_no_more();
+    if (!is_unserved() || std::uncaught_exceptions() > 0) return;
   }
-  if (raises) std::raise(signal_seen);
+  std::raise(signal_seen);
 }
 
 bool SignalListener::ends_the_process() {
   const std::lock_guard lock(listeners_mutex);
-  if (listeners > 1 || listeners_served > 0) return false;
-  const auto is_ours = [](const Listened& l) { return l.signal == signal_seen && l.before == SIG_DFL; };
-  return std::any_of(std::begin(listened), std::end(listened), is_ours);
+  return listeners == 1 && is_unserved();
 }
 
 void SignalListener::served() {

@@ -36,6 +36,10 @@ struct Mailbox {
   std::deque<Bytes> messages;
   std::uint64_t started = 0;
   std::uint64_t served = 0;
+
+  [[nodiscard]] bool serves(std::uint64_t turn) const { return !messages.empty() && served == turn; }
+  /// The message of that turn is here, if perhaps behind others.
+  [[nodiscard]] bool has(std::uint64_t turn) const { return turn - served < messages.size(); }
 };
 
 /// What the threads share. Every member is guarded by `mutex`.
@@ -200,12 +204,12 @@ class FakePendingExchange final : public Pending {
   Result<bool> attempt() {
     const std::lock_guard lock(group_.world->mutex);
     auto& mail = group_.world->mailboxes[mailbox_];
-    if (!mail.messages.empty() && mail.served == turn_) {
+    if (mail.serves(turn_)) {
       BACKSTAY_TRY(deliver(mail, std::get<1>(mailbox_), in_));
       return true;
     }
     const auto sender = static_cast<std::size_t>(std::get<1>(mailbox_));
-    if (group_.has_ended(sender)) return has_ended(sender);
+    if (group_.has_ended(sender) && !mail.has(turn_)) return has_ended(sender);
     if (patience_.exhausted()) return nobody_came(group_.world->timeout);
     return false;
   }
@@ -313,9 +317,9 @@ class FakeComm final : public CheckedComm {
     std::unique_lock lock(world.mutex);
     auto& mail = world.mailboxes[{group_.name, from, rank(), tag}];
     const std::uint64_t turn = mail.started++;
-    const auto is_there = [&] { return !mail.messages.empty() && mail.served == turn; };
-    world.changed.wait_for(lock, world.timeout, [&] { return is_there() || group_.has_ended(sender); });
-    if (!is_there()) return group_.has_ended(sender) ? has_ended(sender) : nobody_came(world.timeout);
+    const auto is_lost = [&] { return group_.has_ended(sender) && !mail.has(turn); };
+    world.changed.wait_for(lock, world.timeout, [&] { return mail.serves(turn) || is_lost(); });
+    if (!mail.serves(turn)) return group_.has_ended(sender) ? has_ended(sender) : nobody_came(world.timeout);
     return deliver(mail, from, bytes);
   }
 

@@ -208,7 +208,8 @@ Result<void> exchange_shards(comm::Comm& comm, const ParityGroup& group, int par
   const Stripes stripes{static_cast<int>(group.members.size()), parities};
   const auto code = ErasureCode::make(stripes.k(), parities);
   if (!code) return code.failure();
-  const auto shards = static_cast<std::uint64_t>(2 * stripes.n);
+  // Two pieces on their way, each of all shards of the stripe that a member works on and of all that it gives or gets.
+  const auto shards = static_cast<std::uint64_t>(2 * 2 * stripes.n);
   const std::uint64_t piece = std::clamp(memory / shards / 4096 * 4096, smallest_piece, largest_piece);
   Result<void> outcome;
   for (const auto& wave : waves) {

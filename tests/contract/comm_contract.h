@@ -177,6 +177,26 @@ TEST_P(CommContract, exchanges_with_all_others_go_on_at_the_same_time) {
   });
 }
 
+TEST_P(CommContract, exchanges_of_one_tag_are_received_in_the_order_of_their_start) {
+  on_all_ranks([](Comm& comm) {
+    struct Memory {
+      std::vector<Bytes> out, in;
+    };
+    const int right = (comm.rank() + 1) % comm.size(), left = (comm.rank() + comm.size() - 1) % comm.size();
+    auto memory = std::make_shared<Memory>();
+    for (int i = 0; i < 8; ++i) {
+      memory->out.push_back(pattern(70'000, 10 * comm.rank() + i));
+      memory->in.emplace_back(70'000);
+    }
+    std::vector<std::unique_ptr<Pending>> under_way;
+    for (std::size_t i = 0; i < 8; ++i)
+      under_way.push_back(expect_ok(comm.start_exchange(right, memory->out[i], left, memory->in[i], 2, memory)));
+    std::reverse(under_way.begin(), under_way.end());  // asked after in another order
+    expect_ok(finish(under_way));
+    for (int i = 0; i < 8; ++i) EXPECT_EQ(memory->in[std::size_t(i)], pattern(70'000, 10 * left + i)) << i;
+  });
+}
+
 TEST_P(CommContract, an_exchange_whose_other_side_never_comes_ends_in_time_and_breaks_the_group) {
   static constexpr milliseconds bound{1000};
   on_all_ranks(
