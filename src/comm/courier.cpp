@@ -9,15 +9,11 @@
 
 namespace backstay::comm {
 
-namespace {
-
 /// A step that was handed over, on the stack of the thread that waits for the answer.
-struct Errand {
+struct Courier::Errand {
   std::function<Result<bool>()> step;
   std::optional<Result<void>> answer;
 };
-
-}  // namespace
 
 struct Courier::State {
   mutable std::mutex mutex;

@@ -34,7 +34,7 @@ bool mpi_is_running() {
 
 Failure too_late() { return fail(Code::comm, "MPI is not initialised, or is finalized already"); }
 
-Failure nobody_came(std::chrono::milliseconds bound) {
+Failure not_done_within(std::chrono::milliseconds bound) {
   return fail(Code::timeout, "not done within ", bound.count(),
               " ms: another rank did not come, or is gone; this group is not used any more");
 }
@@ -46,7 +46,7 @@ Result<void> poll(Operation& operation, std::chrono::milliseconds bound) {
     const auto done = operation.advance();
     if (!done) return done.failure();
     if (*done) return {};
-    if (Patience::Clock::now() >= deadline) return nobody_came(bound);
+    if (Patience::Clock::now() >= deadline) return not_done_within(bound);
   }
 }
 
@@ -152,7 +152,7 @@ class UnderWay {
     if (done_) return true;
     if (health_->failure()) return *health_->failure();
     auto seen = group_->look(operation_);
-    if (seen && !*seen && patience_.exhausted()) seen = nobody_came(group_->options().timeout);
+    if (seen && !*seen && patience_.exhausted()) seen = not_done_within(group_->options().timeout);
     if (!seen) return health_->break_down(name_, seen.failure());
     done_ = *seen;
     return done_;

@@ -28,6 +28,7 @@ class Courier {
   ~Courier();
 
  private:
+  struct Errand;
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -10,7 +10,7 @@ namespace backstay::engine {
 
 namespace {
 // Small enough to be summed while it is in the second-level cache, large enough to read at full speed.
-constexpr std::size_t piece = std::size_t{128} << 10;
+constexpr std::size_t piece_size = std::size_t{128} << 10;
 
 bool is_dense(const View& view, std::size_t element) {
   return view.run_lengths.empty() &&
@@ -63,8 +63,8 @@ Failure DataReader::damaged(const format::Segment& segment, std::uint32_t crc) c
 
 Result<void> DataReader::read(const format::Segment& segment, MutableByteView target) {
   std::uint32_t crc = 0;
-  for (std::size_t at = 0; at < target.size(); at += piece) {
-    const auto part = target.subspan(at, std::min(piece, target.size() - at));
+  for (std::size_t at = 0; at < target.size(); at += piece_size) {
+    const auto part = target.subspan(at, std::min(piece_size, target.size() - at));
     BACKSTAY_TRY(file_->read_at(segment.offset + at, part));
     crc = crc32c(part, crc);
   }
@@ -84,7 +84,7 @@ Result<void> DataReader::read(const format::Segment& segment, const View& target
 Result<void> DataReader::expect_zeros(std::uint64_t from, std::uint64_t to) {
   Bytes bytes;
   for (; from < to; from += bytes.size()) {
-    bytes.resize(std::min<std::uint64_t>(piece, to - from));
+    bytes.resize(std::min<std::uint64_t>(piece_size, to - from));
     BACKSTAY_TRY(file_->read_at(from, bytes));
     if (std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte{0}; }))
       return fail(Code::corrupt, where_, ": padding between ", from, " and ", from + bytes.size(), " was altered");

@@ -13,13 +13,13 @@ namespace backstay::format {
 static_assert(std::endian::native == std::endian::little, "the format of version 1 is little-endian");
 
 namespace {
-constexpr std::string_view magic = "backstay data ";
+constexpr std::string_view file_magic = "backstay data ";
 constexpr std::uint64_t large_segment = 65536;  // from here on a page of its own is worth its padding
 constexpr std::uint64_t small_alignment = 64;
 constexpr std::string_view reserved_group = "by_rank";
 constexpr std::uint64_t longest_file = std::uint64_t{1} << 62;
 
-Failure damaged(std::string_view why) { return fail(Code::corrupt, "the header is damaged: ", why); }
+Failure header_damaged(std::string_view why) { return fail(Code::corrupt, "the header is damaged: ", why); }
 
 std::string placement_word(Placement::Kind kind) {
   switch (kind) {
@@ -152,7 +152,8 @@ std::uint64_t area_size(const std::vector<Segment>& segments) {
 }
 
 Bytes encode_header(const Header& h) {
-  std::string line = cat(magic, format_version, " table ", h.table_offset, ' ', h.table_length, ' ', hex8(h.table_crc));
+  std::string line =
+      cat(file_magic, format_version, " table ", h.table_offset, ' ', h.table_length, ' ', hex8(h.table_crc));
   line += cat(" hdf5 ", h.hdf5_offset, ' ', h.hdf5_length, ' ', hex8(h.hdf5_crc), " size ", h.size, " crc ");
   line += hex8(crc32c(as_bytes(line))) + "\n";
   const ByteView view = as_bytes(line);
@@ -164,7 +165,7 @@ Bytes encode_header(const Header& h) {
 Result<Header> decode_header(ByteView first_page) {
   const std::string_view all = as_text(first_page);
   const auto end = all.find('\n');
-  if (end == all.npos || !all.starts_with(magic)) return damaged("this is not a data file of backstay");
+  if (end == all.npos || !all.starts_with(file_magic)) return header_damaged("this is not a data file of backstay");
   const std::string_view line = all.substr(0, end);
   const auto words = split(line, ' ');
   const auto version = words.size() > 2 ? parse_decimal(words[2]) : std::nullopt;
@@ -173,18 +174,18 @@ Result<Header> decode_header(ByteView first_page) {
                 format_version);
   if (!version || words.size() != 15 || words[3] != "table" || words[7] != "hdf5" || words[11] != "size" ||
       words[13] != "crc")
-    return damaged("its line has other words");
+    return header_damaged("its line has other words");
   if (parse_hex8(words[14]) != crc32c(as_bytes(line.substr(0, line.size() - 8))))
-    return damaged("its checksum differs");
+    return header_damaged("its checksum differs");
   const auto table_offset = parse_decimal(words[4]), table_length = parse_decimal(words[5]);
   const auto hdf5_offset = parse_decimal(words[8]), hdf5_length = parse_decimal(words[9]),
              size = parse_decimal(words[12]);
   const auto table_crc = parse_hex8(words[6]), hdf5_crc = parse_hex8(words[10]);
   if (!table_offset || !table_length || !hdf5_offset || !hdf5_length || !size || !table_crc || !hdf5_crc)
-    return damaged("its numbers are not numbers");
+    return header_damaged("its numbers are not numbers");
   if (*size > longest_file || *table_offset < first_area || *table_offset > *hdf5_offset ||
       *table_length > *hdf5_offset - *table_offset || *hdf5_offset > *size || *hdf5_length != *size - *hdf5_offset)
-    return damaged("its numbers do not fit together");
+    return header_damaged("its numbers do not fit together");
   return Header{*table_offset, *table_length, *table_crc, *hdf5_offset, *hdf5_length, *hdf5_crc, *size};
 }
 

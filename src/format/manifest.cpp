@@ -12,11 +12,11 @@
 namespace backstay::format {
 
 namespace {
-constexpr std::string_view magic = "backstay manifest ";
+constexpr std::string_view manifest_magic = "backstay manifest ";
 constexpr std::string_view rows_begin = ",\"segments\":[", rows_end = "]}\n";
 constexpr std::uint64_t any = std::uint64_t{1} << 62;
 
-Failure damaged(std::string_view why) { return fail(Code::corrupt, "the manifest is damaged: ", why); }
+Failure manifest_damaged(std::string_view why) { return fail(Code::corrupt, "the manifest is damaged: ", why); }
 
 /// Names come from files: one that leaves the line's directory would read or remove something else.
 bool is_plain_name(const std::string& name) {
@@ -84,7 +84,8 @@ Bytes encode_manifest(const Manifest& m) {
   const Json json{{"job", m.job},   {"line", m.line}, {"level", m.level},     {"ranks", m.ranks},
                   {"call", m.call}, {"time", m.time}, {"program", m.program}, {"files", std::move(files)}};
   const std::string body = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-  const std::string all = cat(magic, format_version, ' ', body.size(), ' ', hex8(crc32c(as_bytes(body))), '\n', body);
+  const std::string all =
+      cat(manifest_magic, format_version, ' ', body.size(), ' ', hex8(crc32c(as_bytes(body))), '\n', body);
   const ByteView view = as_bytes(all);
   return {view.begin(), view.end()};
 }
@@ -92,23 +93,26 @@ Bytes encode_manifest(const Manifest& m) {
 Result<Manifest> decode_manifest(ByteView bytes) {
   const std::string_view all = as_text(bytes);
   const auto end = all.find('\n');
-  if (end == all.npos || !all.starts_with(magic)) return damaged("its first line is not that of a manifest");
-  const auto words = split(all.substr(magic.size(), end - magic.size()), ' ');
+  if (end == all.npos || !all.starts_with(manifest_magic))
+    return manifest_damaged("its first line is not that of a manifest");
+  const auto words = split(all.substr(manifest_magic.size(), end - manifest_magic.size()), ' ');
   const auto version = words.empty() ? std::nullopt : parse_decimal(words[0]);
-  if (!version) return damaged("its first line is not that of a manifest");
+  if (!version) return manifest_damaged("its first line is not that of a manifest");
   if (*version != format_version)
     return fail(Code::version, "it is of format version ", *version, ", and this backstay reads version ",
                 format_version,
                 *version > format_version ? ": use the newer backstay that wrote it"
                                           : ": use the older backstay that wrote it");
   const std::string_view body = all.substr(end + 1);
-  if (words.size() != 3 || parse_decimal(words[1]) != body.size()) return damaged("it is not of the length it says");
+  if (words.size() != 3 || parse_decimal(words[1]) != body.size())
+    return manifest_damaged("it is not of the length it says");
   if (parse_hex8(words[2]) != crc32c(as_bytes(body)))
-    return damaged(cat("its checksum differs (stored ", words[2], ", read ", hex8(crc32c(as_bytes(body))), ")"));
+    return manifest_damaged(
+        cat("its checksum differs (stored ", words[2], ", read ", hex8(crc32c(as_bytes(body))), ")"));
   try {
     return manifest_from_json(parse(body));
   } catch (const BadJson& bad) {
-    return damaged(bad.why);
+    return manifest_damaged(bad.why);
   }
 }
 

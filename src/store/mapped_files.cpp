@@ -11,9 +11,7 @@
 
 namespace backstay::store {
 
-namespace {
-constexpr std::uint64_t page = 4096;
-}
+namespace {}
 
 /// The whole of a file as it was when it was mapped.
 class MappedFiles::Mapping {
@@ -42,8 +40,8 @@ class MappedFiles::Mapping {
   /// would end the program (SIGBUS).
   [[nodiscard]] bool populate(std::uint64_t offset, std::uint64_t size) const {
 #ifdef MADV_POPULATE_WRITE
-    const std::uint64_t begin = offset / page * page;
-    return ::madvise(at(begin), round_up(offset + size, page) - begin, MADV_POPULATE_WRITE) == 0;
+    const std::uint64_t begin = offset / memory_page * memory_page;
+    return ::madvise(at(begin), round_up(offset + size, memory_page) - begin, MADV_POPULATE_WRITE) == 0;
 #else
     return false;
 #endif

@@ -15,7 +15,6 @@ namespace backstay::store {
 namespace {
 
 constexpr std::string_view place = "memory";
-constexpr std::uint64_t page = 4096;
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 46;
 
 std::string full(const std::string& path) { return cat(place, "/", path); }
@@ -33,7 +32,7 @@ class Pages {
 
   /// Makes room for `size` bytes and keeps the first `used`. False if the system has no memory left.
   bool grow(std::size_t size, std::size_t used) {
-    const std::size_t wanted = static_cast<std::size_t>(round_up(std::max(size, 2 * capacity_), page));
+    const std::size_t wanted = static_cast<std::size_t>(round_up(std::max(size, 2 * capacity_), memory_page));
     void* fresh = ::mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (fresh == MAP_FAILED) return false;
     if (used > 0) std::memcpy(fresh, data_, used);

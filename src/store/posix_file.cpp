@@ -19,7 +19,6 @@
 namespace backstay::store {
 namespace {
 
-constexpr std::size_t page = 4096;
 // Below this a direct transfer gains nothing over the page cache.
 constexpr std::size_t least_direct = std::size_t{1} << 20;
 // Bytes of one system call. Long enough to keep a disk busy (with 4 MiB a direct write was a fifth slower); short
@@ -74,9 +73,9 @@ bool refuses_direct(int error) { return error == EINVAL || error == EOPNOTSUPP; 
 }  // namespace
 
 PageSplit split_pages(std::uint64_t offset, std::uintptr_t address, std::size_t size, std::size_t least) {
-  const auto head = static_cast<std::size_t>(round_up(offset, page) - offset);
-  if ((offset - address) % page != 0 || head >= size) return {size, 0, 0};
-  const std::size_t bulk = (size - head) / page * page;
+  const auto head = static_cast<std::size_t>(round_up(offset, memory_page) - offset);
+  if ((offset - address) % memory_page != 0 || head >= size) return {size, 0, 0};
+  const std::size_t bulk = (size - head) / memory_page * memory_page;
   if (bulk < least) return {size, 0, 0};
   return {head, bulk, size - head - bulk};
 }
@@ -89,7 +88,7 @@ PosixFile::PosixFile(Descriptor file, std::string path, Direct direct, std::shar
 Result<void> PosixFile::write_at(std::uint64_t offset, ByteView bytes) {
   BACKSTAY_TRY(check_end(offset, bytes.size()));
   if (write_mapped(offset, bytes)) return {};
-  const auto least = direct_ == Direct::on ? page : least_direct;
+  const auto least = direct_ == Direct::on ? memory_page : least_direct;
   const auto split = split_pages(offset, reinterpret_cast<std::uintptr_t>(bytes.data()), bytes.size(), least);
   if (split.bulk == 0 || !may_go_direct()) return write_buffered(offset, bytes);
   // The three parts share no page, so the cache and the disk never disagree on one.
@@ -124,7 +123,7 @@ Result<void> PosixFile::write_direct(std::uint64_t offset, ByteView bytes) {
 
 Result<void> PosixFile::read_at(std::uint64_t offset, MutableByteView bytes) {
   BACKSTAY_TRY(check_end(offset, 0));
-  const auto least = direct_ == Direct::on ? page : least_direct;
+  const auto least = direct_ == Direct::on ? memory_page : least_direct;
   const auto split = split_pages(offset, reinterpret_cast<std::uintptr_t>(bytes.data()), bytes.size(), least);
   if (split.bulk == 0 || !may_go_direct()) return read_buffered(offset, bytes);
   const MutableByteView bulk = bytes.subspan(split.head, split.bulk);
@@ -154,10 +153,11 @@ Result<void> PosixFile::read_direct(std::uint64_t offset, MutableByteView bytes)
 /// The bytes looked at are read into `bytes`, where they belong.
 bool PosixFile::is_cached([[maybe_unused]] std::uint64_t offset, [[maybe_unused]] MutableByteView bytes) const {
 #ifdef RWF_NOWAIT
-  const std::size_t last = bytes.size() - page;
-  for (const std::size_t at : std::array<std::size_t, 3>{last, last / 2 / page * page, 0}) {
-    const iovec target{bytes.data() + at, page};
-    if (::preadv2(file_.get(), &target, 1, static_cast<off_t>(offset + at), RWF_NOWAIT) != ssize_t{page}) return false;
+  const std::size_t last = bytes.size() - memory_page;
+  for (const std::size_t at : std::array<std::size_t, 3>{last, last / 2 / memory_page * memory_page, 0}) {
+    const iovec target{bytes.data() + at, memory_page};
+    if (::preadv2(file_.get(), &target, 1, static_cast<off_t>(offset + at), RWF_NOWAIT) != ssize_t{memory_page})
+      return false;
   }
   return true;
 #else
