@@ -117,7 +117,8 @@ typedef struct backstay_member {
 } backstay_member;
 
 #ifndef __cplusplus
-/** BACKSTAY_TYPE_OF(x): the type of an arithmetic or complex object or element; opaque bytes for anything else. */
+/** BACKSTAY_TYPE_OF(x): the type of an arithmetic or complex element; opaque bytes for a struct. Name an element, as in
+ *  BACKSTAY_TYPE_OF(u[0]) or BACKSTAY_TYPE_OF(*u): an array or a pointer does not compile. */
 #define BACKSTAY_KIND_OF(x)                                              \
   _Generic((x),                                                          \
       _Bool: BACKSTAY_BOOLEAN,                                           \
@@ -139,7 +140,14 @@ typedef struct backstay_member {
       double _Complex: BACKSTAY_COMPLEX,                                 \
       long double _Complex: BACKSTAY_COMPLEX,                            \
       default: BACKSTAY_OPAQUE)
-#define BACKSTAY_TYPE_OF(x) ((backstay_type){BACKSTAY_KIND_OF(x), sizeof(x), NULL, 0})
+/** The size of an element; `5` is what compilers call the class of pointers, which arrays turn into. */
+#define BACKSTAY_SIZE_OF(x)                                                                                        \
+  (sizeof(x) + 0 * sizeof(struct {                                                                                 \
+                 _Static_assert(__builtin_classify_type(x) != 5,                                                   \
+                                "BACKSTAY_TYPE_OF needs an element, not an array or a pointer: write u[0] or *u"); \
+                 char unused;                                                                                      \
+               }))
+#define BACKSTAY_TYPE_OF(x) ((backstay_type){BACKSTAY_KIND_OF(x), BACKSTAY_SIZE_OF(x), NULL, 0})
 #endif
 
 /** Which part of something larger a region is; decides what a restart on other ranks may do with it. */

@@ -37,11 +37,13 @@ inline constexpr Alone alone{};
 struct Now {};
 inline constexpr Now now{};
 
-/// What a call of checkpoint() did. The same on every rank.
+/// What a call of checkpoint() did. The same on every rank, but where a rank was waited for in vain (option timeout):
+/// who waits is told `failed`, and who comes late `skipped` until it has made the calls that the others made without
+/// it.
 enum class Outcome : int {
   not_due = 0,  ///< nothing was due
   taken = 1,    ///< captured; the background makes it durable, or gives it up and says why in status()
-  skipped = 2,  ///< due, but an earlier one is still in flight and the policy is `skip`
+  skipped = 2,  ///< due, but an earlier one is still in flight and the policy is `skip`; or see above
   failed = 3,   ///< the ranks could not agree, or an earlier one did not settle in time; see status()
   stop = 4,     ///< a signal asked the job to end, and a last checkpoint was taken: leave the loop (where it
                 ///< failed, status().last_error says why, and with on_error=throw this is an Error instead)
@@ -78,13 +80,6 @@ struct Verified {
   std::vector<std::string> damage;  ///< a sentence for each damaged file or segment
 };
 
-/// A line as ls shows it.
-struct LineInfo {
-  std::uint64_t line = 0;
-  std::string level;
-  bool whole = false;
-};
-
 /// Customisation point for state that is neither trivially copyable nor a container: specialise with
 ///   static std::string save(const T&);   static void load(T&, std::string_view);
 /// The standard random engines and distributions work as they are, through their stream operators.
@@ -94,7 +89,9 @@ struct state {};
 /// What is kept as text without a word from the program: engines of <random>, and what is not trivially copyable, if it
 /// has both stream operators.
 template <class T>
-concept KeptAsText = !std::is_trivially_copyable_v<T> || requires { typename T::result_type; };
+concept IsEngine = requires { typename T::result_type; };
+template <class T>
+concept KeptAsText = !std::is_trivially_copyable_v<T> || IsEngine<T>;
 
 template <KeptAsText T>
 struct state<T, void> {
@@ -105,6 +102,7 @@ struct state<T, void> {
     out.imbue(std::locale::classic());
     out.precision(std::numeric_limits<long double>::max_digits10);  // no bit of a number is lost
     out << x;
+    if constexpr (!IsEngine<T> && std::is_default_constructible_v<T>) require_that_it_comes_back(out.str());
     return out.str();
   }
   static void load(T& x, std::string_view text)
@@ -117,6 +115,35 @@ struct state<T, void> {
     if (in.fail() || (!in.eof() && in >> std::ws && in.peek() != std::istringstream::traits_type::eof()))
       throw Error(Code::mismatch, "its text is not that of this type: protect it with the type it was saved with");
   }
+
+ private:
+  /// Operators that write what they cannot read (a text with a space in it) must not make checkpoints that are no use.
+  static void require_that_it_comes_back(const std::string& text) {
+    if constexpr (requires(std::istream& in, T& x) { in >> x; }) {
+      std::ostringstream again;
+      again.imbue(std::locale::classic());
+      again.precision(std::numeric_limits<long double>::max_digits10);
+      try {
+        T copy{};
+        load(copy, text);
+        again << copy;
+      } catch (const std::exception&) {
+        again.setstate(std::ios::failbit);
+      }
+      if (!again || again.str() != text)
+        throw Error(Code::mismatch,
+                    "its operator>> does not read what its operator<< wrote: specialise backstay::state for it, or "
+                    "protect it by callbacks");
+    }
+  }
+};
+
+/// Texts with an allocator of their own.
+template <class Allocator>
+struct state<std::basic_string<char, std::char_traits<char>, Allocator>, void> {
+  using Text = std::basic_string<char, std::char_traits<char>, Allocator>;
+  static std::string save(const Text& x) { return {x.data(), x.size()}; }
+  static void load(Text& x, std::string_view text) { x.assign(text.data(), text.size()); }
 };
 
 template <class T>
@@ -316,8 +343,7 @@ void Session::protect(std::string_view name, Array<T> x, Placement placement, st
   spec.placement = std::move(placement);
   spec.view = [x] {
     View v = detail::dense_view(x.data, x.shape, sizeof(T));
-    for (std::size_t d = 0; d < x.strides.size(); ++d)
-      v.strides[d] = x.strides[d] * static_cast<std::int64_t>(sizeof(T));
+    for (std::size_t d = 0; d < x.strides.size(); ++d) v.strides[d] = detail::stride_in_bytes(x.strides[d], sizeof(T));
     v.valid = x.strides.empty() || x.strides.size() == x.shape.size();
     return v;
   };
@@ -339,7 +365,9 @@ void Session::protect(std::string_view name, Used<T, N> x, Placement placement, 
   };
   spec.reshape = [x](const Extents& shape) {
     if (shape.size() != 1 || shape[0] > x.capacity) return detail::cannot_hold();
-    *x.count = static_cast<N>(shape[0]);
+    const auto count = static_cast<N>(shape[0]);
+    if (static_cast<std::int64_t>(count) != shape[0]) return detail::cannot_hold();  // N is too narrow
+    *x.count = count;
     return detail::dense_view(x.data, shape, sizeof(T));
   };
   protect(std::move(spec));

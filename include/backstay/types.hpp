@@ -240,6 +240,12 @@ inline Extents dense_strides(const Extents& shape, std::int64_t element) {
   }
   return strides;
 }
+/// A stride of elements in bytes; what does not fit is the largest number, which protect() refuses.
+inline std::int64_t stride_in_bytes(std::int64_t stride, std::size_t element) {
+  std::int64_t bytes = 0;
+  const bool overflows = __builtin_mul_overflow(stride, static_cast<std::int64_t>(element), &bytes);
+  return overflows ? std::numeric_limits<std::int64_t>::max() : bytes;
+}
 inline View dense_view(void* data, Extents shape, std::size_t element) {
   View v;
   v.data = static_cast<std::byte*>(data);

@@ -164,7 +164,7 @@ backstay::View fixed_view(const std::string& what, const backstay_region& region
   auto view = backstay::detail::dense_view(region.data, read_extents(what, region.shape, region.ndim), element);
   if (region.strides == nullptr) return view;
   view.strides = read_extents(what, region.strides, region.ndim);
-  for (auto& stride : view.strides) stride *= static_cast<std::int64_t>(element);
+  for (auto& stride : view.strides) stride = backstay::detail::stride_in_bytes(stride, element);
   return view;
 }
 
@@ -209,6 +209,7 @@ backstay::RegionSpec read_region(const backstay_region& region) {
 }
 
 backstay::RegionSpec text_region(const char* name, char* text, std::size_t capacity) {
+  if (capacity == 0) refuse(cat("text '", name, "': a buffer of 0 bytes cannot hold a text"));
   backstay::RegionSpec spec;
   spec.name = name;
   spec.type = {backstay::Type::Kind::text, 1, {}};

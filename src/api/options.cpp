@@ -1,6 +1,7 @@
 #include "api/options.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <functional>
 #include <optional>
@@ -12,6 +13,8 @@ namespace backstay::api {
 
 namespace {
 constexpr std::string_view variable_prefix = "BACKSTAY_";
+// What module systems and CMake say about an installed package; no option will ever be called so.
+constexpr std::array<std::string_view, 5> not_options{"ROOT", "HOME", "BASE", "PREFIX", "VERSION"};
 
 std::string variable_of(const std::string& option) {
   std::string out(variable_prefix);
@@ -263,7 +266,8 @@ Result<std::map<std::string, std::string>> options_from_environment(const char* 
     if (!entry.starts_with(variable_prefix)) continue;
     const auto equals = entry.find('=');
     const std::string variable(entry.substr(0, equals));
-    bool known = false;
+    const auto bare = std::string_view(variable).substr(variable_prefix.size());
+    bool known = std::find(not_options.begin(), not_options.end(), bare) != not_options.end();
     for (const auto& option : option_table())
       if (variable_of(option.name) == variable) {
         out[option.name] = equals == entry.npos ? "" : std::string(entry.substr(equals + 1));

@@ -82,6 +82,13 @@ TEST(options, bad_values_say_what_is_wanted) {
   }
 }
 
+TEST(options, what_module_systems_say_of_an_installed_package_is_no_option) {
+  const char* const variables[] = {"BACKSTAY_ROOT=/opt/backstay", "BACKSTAY_VERSION=0.1.0", "BACKSTAY_DIR=ck", nullptr};
+  const auto found = options_from_environment(variables);
+  ASSERT_TRUE(found.ok()) << found.failure().what;
+  EXPECT_EQ(*found, (Map{{"dir", "ck"}}));
+}
+
 TEST(options, sizes_have_units) {
   EXPECT_EQ(read_options({{"staging_limit", "512MiB"}}, {})->staging_limit, std::uint64_t{512} << 20);
   EXPECT_EQ(read_options({{"staging_limit", "7"}}, {})->staging_limit, 7U);

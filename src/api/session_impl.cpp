@@ -302,7 +302,7 @@ void Session::Impl::report_failures() {
     if (!sentence.empty()) journal_->say(sentence);
   if (!settings_.throw_errors || engine_->agreed_failures() <= thrown_) return;
   thrown_ = engine_->agreed_failures();
-  (void)engine_->wait().ok();  // this rank may be the last to hear of it
+  (void)engine_->drain().ok();  // this rank may be the last to hear of it
   const std::lock_guard lock(mutex_);
   if (!failures_.empty()) detail::raise(failures_.back().failure);
 }
@@ -398,7 +398,7 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
 bool Session::Impl::close() {
   if (!engine_) return true;
   if (getpid() != process_) return false;
-  const auto waited = engine_->wait();
+  const auto waited = engine_->drain();
   try {
     settings_.throw_errors = false;  // a destructor says it, and does not throw
     report_failures();

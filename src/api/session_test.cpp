@@ -16,6 +16,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <memory_resource>
 #include <random>
 #include <regex>
 #include <thread>
@@ -92,6 +93,98 @@ TEST_F(SessionTest, what_is_kept_as_text_loses_no_bit) {
   angle.x = 0;
   run.resume();
   EXPECT_EQ(angle.x, 3.14159265358979312);
+}
+
+/// Its operator>> reads one word of what its operator<< wrote.
+struct Label {
+  Label() = default;
+  explicit Label(std::string text) : words(std::move(text)) {}
+  std::string words;
+};
+std::ostream& operator<<(std::ostream& out, const Label& label) { return out << label.words; }
+std::istream& operator>>(std::istream& in, Label& label) { return in >> label.words; }
+
+TEST_F(SessionTest, a_text_that_would_not_come_back_is_not_saved) {
+  Label label("word");
+  Session run(alone, options());
+  run.protect("label", label);
+  run.checkpoint(now);
+  run.wait();
+  EXPECT_EQ(run.status().failed, 0U);
+  label.words = "two words";
+  run.checkpoint(now);
+  run.wait();
+  EXPECT_EQ(run.status().failed, 1U);
+  EXPECT_NE(run.status().last_error.find("operator>> does not read"), std::string::npos) << run.status().last_error;
+  run.resume();
+  EXPECT_EQ(label.words, "word");
+}
+
+TEST_F(SessionTest, a_text_with_another_allocator_comes_back_whole) {
+  std::pmr::string text("two words"), empty;
+  Session run(alone, options());
+  run.protect("text", text);
+  run.protect("empty", empty);
+  run.checkpoint(now);
+  run.wait();
+  text.clear();
+  empty = "x";
+  run.resume();
+  EXPECT_EQ(text, "two words");
+  EXPECT_EQ(empty, "");
+}
+
+TEST_F(SessionTest, a_count_that_is_too_narrow_for_what_was_saved_is_refused) {
+  std::vector<double> pool(1000);
+  int wide = 400;
+  {
+    Session run(alone, options());
+    run.protect("pool", used(pool.data(), wide, 1000));
+    run.checkpoint(now);
+  }
+  std::uint8_t narrow = 7;
+  Session run(alone, options());
+  run.protect("pool", used(pool.data(), narrow, 1000));
+  EXPECT_THROW(run.resume(), Error);
+  EXPECT_EQ(narrow, 7);
+}
+
+TEST_F(SessionTest, a_history_that_nobody_resumed_from_is_not_retired_without_a_word) {
+  double x = 1;
+  {
+    Session run(alone, options());
+    run.protect("x", x);
+    run.checkpoint(now);
+  }
+  const std::string word = "were not resumed from";
+  auto loud = options();
+  loud["log"] = "normal";
+  for (const bool resumes : {true, false}) {
+    ::testing::internal::CaptureStderr();
+    {
+      Session run(alone, loud);
+      run.protect("x", x);
+      if (resumes) run.resume();
+      run.checkpoint(now);
+      run.checkpoint(now);
+    }
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(said.find(word) == std::string::npos, resumes) << said;
+    EXPECT_EQ(said.find(word), said.rfind(word)) << said;
+  }
+}
+
+TEST_F(SessionTest, after_wait_the_next_checkpoint_is_taken) {
+  double x = 1;
+  auto skips = options();
+  skips["policy"] = "skip";
+  skips["every"] = "1";
+  Session run(alone, skips);
+  run.protect("x", x);
+  for (int step = 0; step < 6; ++step) {
+    EXPECT_EQ(run.checkpoint(), Outcome::taken) << step;
+    run.wait();
+  }
 }
 
 template <class Saved, class Protected>

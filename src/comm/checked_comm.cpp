@@ -43,6 +43,10 @@ Result<std::unique_ptr<Comm>> CheckedComm::duplicate() {
   return guarded("duplicate", [&] { return do_duplicate(); });
 }
 
+Result<std::unique_ptr<PendingComm>> CheckedComm::start_duplicate() {
+  return guarded("duplicate", [&] { return do_start_duplicate(); });
+}
+
 Result<std::unique_ptr<Comm>> CheckedComm::split(int color) {
   return guarded("split", [&]() -> Result<std::unique_ptr<Comm>> {
     if (color < 0) return fail(Code::invalid_argument, "the color is ", color, "; it must not be negative");

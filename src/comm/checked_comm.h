@@ -32,7 +32,9 @@ class CheckedComm : public Comm {
   explicit CheckedComm(std::shared_ptr<Health> health) : health_(std::move(health)) {}
   [[nodiscard]] int rank() const final { return health_->rank(); }
   [[nodiscard]] int size() const final { return health_->size(); }
+  [[nodiscard]] bool works() const final { return !health_->failure(); }
   Result<std::unique_ptr<Comm>> duplicate() final;
+  Result<std::unique_ptr<PendingComm>> start_duplicate() final;
   Result<std::unique_ptr<Comm>> split(int color) final;
   Result<void> barrier() final;
   Result<std::vector<Bytes>> all_gather(ByteView mine) final;
@@ -47,6 +49,7 @@ class CheckedComm : public Comm {
 
  protected:
   virtual Result<std::unique_ptr<Comm>> do_duplicate() = 0;
+  virtual Result<std::unique_ptr<PendingComm>> do_start_duplicate() = 0;
   virtual Result<std::unique_ptr<Comm>> do_split(int color) = 0;
   virtual Result<void> do_barrier() = 0;
   virtual Result<std::vector<Bytes>> do_all_gather(ByteView mine) = 0;

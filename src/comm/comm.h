@@ -27,6 +27,15 @@ class PendingMax : public Pending {
   [[nodiscard]] virtual const std::vector<std::int64_t>& values() const = 0;
 };
 
+class Comm;
+
+/// A group in the making.
+class PendingComm : public Pending {
+ public:
+  /// The group, once; after test() has said true.
+  virtual std::unique_ptr<Comm> take() = 0;
+};
+
 /// Shared ownership of memory, whatever it is.
 using Keep = std::shared_ptr<const void>;
 
@@ -39,9 +48,14 @@ class Comm {
   virtual ~Comm() = default;
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
+  /// False once a call has failed.
+  [[nodiscard]] virtual bool works() const = 0;
 
   /// Collective: a group of the same ranks whose messages never meet those of this one.
   virtual Result<std::unique_ptr<Comm>> duplicate() = 0;
+  /// The same, started here and finished when test() says so. It never times out: it is for ranks that come when they
+  /// come, after others have waited for them in vain.
+  virtual Result<std::unique_ptr<PendingComm>> start_duplicate() = 0;
   /// Collective: the ranks that give the same `color` (>= 0), in rank order.
   virtual Result<std::unique_ptr<Comm>> split(int color) = 0;
 

@@ -224,6 +224,31 @@ class FakePendingExchange final : public Pending {
   bool done_ = false;
 };
 
+/// A duplicate whose ranks come when they come.
+class FakePendingComm final : public PendingComm {
+ public:
+  FakePendingComm(Group group, MeetingId id, std::string name, std::shared_ptr<Health> health)
+      : group_(std::move(group)), id_(std::move(id)), name_(std::move(name)), health_(std::move(health)) {}
+
+  Result<bool> test() override {
+    if (done_) return true;
+    if (health_->failure()) return *health_->failure();
+    const std::lock_guard lock(group_.world->mutex);
+    const auto seen = look(group_, id_);
+    if (!seen) return health_->break_down("duplicate", seen.failure());
+    done_ = seen->has_value();
+    return done_;
+  }
+  std::unique_ptr<Comm> take() override;
+
+ private:
+  Group group_;
+  MeetingId id_;
+  std::string name_;
+  std::shared_ptr<Health> health_;
+  bool done_ = false;
+};
+
 class FakeComm final : public CheckedComm {
  public:
   explicit FakeComm(Group group)
@@ -236,6 +261,14 @@ class FakeComm final : public CheckedComm {
     auto all = meet("duplicate", {});
     if (!all) return all.failure();
     return std::unique_ptr<Comm>(std::make_unique<FakeComm>(Group{group_.world, name, group_.members, group_.rank}));
+  }
+
+  Result<std::unique_ptr<PendingComm>> do_start_duplicate() override {
+    const std::string name = cat(group_.name, "/duplicate", calls_);
+    const MeetingId id{group_.name, calls_++};
+    const std::lock_guard lock(group_.world->mutex);
+    BACKSTAY_TRY(join(group_, id, "start_duplicate", {}));
+    return std::unique_ptr<PendingComm>(std::make_unique<FakePendingComm>(group_, id, name, health()));
   }
 
   Result<std::unique_ptr<Comm>> do_split(int color) override {
@@ -326,6 +359,10 @@ class FakeComm final : public CheckedComm {
   Group group_;
   std::uint64_t calls_ = 0;  // the same on all ranks, as collective calls come in the same order
 };
+
+std::unique_ptr<Comm> FakePendingComm::take() {
+  return std::make_unique<FakeComm>(Group{group_.world, name_, group_.members, group_.rank});
+}
 
 void run_rank(const std::shared_ptr<World>& world, int rank, const std::function<void(Comm&)>& body) {
   std::vector<int> everyone(world->ended.size());

@@ -192,6 +192,34 @@ class MpiPendingExchange final : public Pending {
   UnderWay under_way_;
 };
 
+/// A duplicate whose ranks come when they come.
+class MpiPendingComm final : public PendingComm {
+ public:
+  MpiPendingComm(std::shared_ptr<Communicator> group, std::shared_ptr<Health> health);
+  MpiPendingComm(const MpiPendingComm&) = delete;
+  MpiPendingComm& operator=(const MpiPendingComm&) = delete;
+  ~MpiPendingComm() override {
+    if (!done_) group_->abandon(operation_, {});
+  }
+
+  Result<bool> test() override {
+    if (done_) return true;
+    if (health_->failure()) return *health_->failure();
+    const auto seen = group_->look(operation_);
+    if (!seen) return health_->break_down("duplicate", seen.failure());
+    done_ = *seen;
+    return done_;
+  }
+  std::unique_ptr<Comm> take() override;
+
+ private:
+  std::shared_ptr<Communicator> group_;
+  std::shared_ptr<Health> health_;
+  std::shared_ptr<MPI_Comm> made_;
+  std::shared_ptr<Operation> operation_;
+  bool done_ = false;
+};
+
 class MpiComm final : public CheckedComm {
  public:
   MpiComm(std::shared_ptr<Communicator> group, int rank, int size)
@@ -203,6 +231,7 @@ class MpiComm final : public CheckedComm {
 
  private:
   Result<std::unique_ptr<Comm>> do_duplicate() override;
+  Result<std::unique_ptr<PendingComm>> do_start_duplicate() override;
   Result<std::unique_ptr<Comm>> do_split(int color) override;
   Result<void> do_barrier() override;
   Result<std::vector<Bytes>> do_all_gather(ByteView mine) override;
@@ -243,6 +272,23 @@ Result<std::unique_ptr<Comm>> MpiComm::do_duplicate() {
   BACKSTAY_TRY(group_->finish(duplication(handle(), made)));
   auto group = std::make_shared<Communicator>(*made, group_->options());
   return std::unique_ptr<Comm>(std::make_unique<MpiComm>(std::move(group), rank(), size()));
+}
+
+MpiPendingComm::MpiPendingComm(std::shared_ptr<Communicator> group, std::shared_ptr<Health> health)
+    : group_(std::move(group)),
+      health_(std::move(health)),
+      made_(std::make_shared<MPI_Comm>(MPI_COMM_NULL)),
+      operation_(duplication(group_->handle(), made_)) {}
+
+std::unique_ptr<Comm> MpiPendingComm::take() {
+  auto group = std::make_shared<Communicator>(*made_, group_->options());
+  return std::make_unique<MpiComm>(std::move(group), health_->rank(), health_->size());
+}
+
+Result<std::unique_ptr<PendingComm>> MpiComm::do_start_duplicate() {
+  auto pending = std::make_unique<MpiPendingComm>(group_, health());
+  BACKSTAY_TRY(pending->test());  // the first look starts it
+  return std::unique_ptr<PendingComm>(std::move(pending));
 }
 
 /// MPI_Comm_split and its like block. Once all ranks are known to be there that is a matter of moments, so they meet

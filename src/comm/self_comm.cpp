@@ -27,12 +27,21 @@ class Done final : public Pending {
   Result<bool> test() override { return true; }
 };
 
+class SelfPendingComm final : public PendingComm {
+ public:
+  Result<bool> test() override { return true; }
+  std::unique_ptr<Comm> take() override { return make_self_comm(); }
+};
+
 class SelfComm final : public CheckedComm {
  public:
   SelfComm() : CheckedComm(std::make_shared<Health>(0, 1)) {}
 
  private:
   Result<std::unique_ptr<Comm>> do_duplicate() override { return make_self_comm(); }
+  Result<std::unique_ptr<PendingComm>> do_start_duplicate() override {
+    return std::unique_ptr<PendingComm>(std::make_unique<SelfPendingComm>());
+  }
   Result<std::unique_ptr<Comm>> do_split(int) override { return make_self_comm(); }
   Result<void> do_barrier() override { return {}; }
   Result<std::vector<Bytes>> do_all_gather(ByteView mine) override {

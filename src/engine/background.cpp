@@ -30,7 +30,7 @@ void lower_priority(int by) {
 
 Background::Background(std::vector<Level>& levels, const Job& job, const Topology& topology, comm::Comm& comm,
                        BackgroundOptions options)
-    : levels_(levels), job_(job), topology_(topology), comm_(comm), options_(std::move(options)) {
+    : levels_(levels), job_(job), topology_(topology), comm_(&comm), options_(std::move(options)) {
   for (std::size_t i = 0; i < options_.buffers; ++i) free_.push_back(std::make_unique<Checkpoint>());
   thread_ = std::thread([this] { run(); });
 }
@@ -117,7 +117,11 @@ void Background::write(Checkpoint& checkpoint) {
     settled.level = i;
     settled.last = std::find(checkpoint.levels.begin() + static_cast<std::ptrdiff_t>(i) + 1, checkpoint.levels.end(),
                              true) == checkpoint.levels.end();
-    settled.bytes = write_line(levels_[i], checkpoint, job_, topology_, comm_);
+    settled.bytes = write_line(levels_[i], checkpoint, job_, topology_, *comm_);
+    if (!settled.bytes && settled.bytes.failure().code == Code::timeout)
+      settled.bytes = fail(Code::timeout, "not all ranks wrote their part within the option timeout (",
+                           human_seconds(std::chrono::duration<double>(options_.timeout).count()),
+                           "): one of them, or its storage, is stuck or gone; checkpoints go on once all ranks answer");
     settled.seconds = now() - start;
     options_.settled(settled);
     if (!settled.bytes) continue;

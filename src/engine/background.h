@@ -50,6 +50,8 @@ class Background {
   /// Until everything put so far is settled; bounded: Code::timeout.
   Result<void> wait_idle();
   /// Staging memory held, bytes.
+  /// The thread talks to other ranks in `comm` from now on; nothing may be in flight.
+  void use(comm::Comm& comm) { comm_ = &comm; }
   [[nodiscard]] std::uint64_t staging_bytes() const { return staging_bytes_; }
 
  private:
@@ -60,7 +62,7 @@ class Background {
   std::vector<Level>& levels_;
   const Job& job_;
   const Topology& topology_;
-  comm::Comm& comm_;
+  comm::Comm* comm_;
   BackgroundOptions options_;
 
   mutable std::mutex mutex_;

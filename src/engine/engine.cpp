@@ -42,8 +42,7 @@ Engine::Engine(EngineConfig config, EngineHooks hooks, std::unique_ptr<comm::Com
                std::unique_ptr<comm::Comm> background)
     : config_(std::move(config)),
       hooks_(std::move(hooks)),
-      app_(std::move(app)),
-      background_comm_(std::move(background)),
+      groups_(std::move(app), std::move(background)),
       decider_(cadences(config_.levels), config_.agreement_period),
       forced_(config_.levels.size(), false),
       owed_(config_.levels.size(), false) {}
@@ -54,24 +53,30 @@ Engine::~Engine() = default;
 
 Result<void> Engine::open() {
   job_.program = config_.program;
+  BACKSTAY_TRY(groups_.open());
   const std::string id = new_job_id();
-  const auto agreed_id = app_->broadcast(0, as_bytes(id));
+  const auto agreed_id = groups_.app().broadcast(0, as_bytes(id));
   if (!agreed_id) return agreed_id.failure();
   job_.id = as_text(*agreed_id);
-  BACKSTAY_TRY(agree(*app_, make_levels()));
-  BACKSTAY_TRY(agree(*app_, lock_directories()));
-  for (auto& level : levels_) {
-    if (level.groups.size() < static_cast<std::size_t>(app_->size())) {
-      auto group = background_comm_->split(static_cast<int>(level.my_group));
-      if (!group) return group.failure();
-      level.group_comm = std::move(*group);
-    }
-  }
-  const auto inventory = take_inventory(levels_, {}, *app_);
+  BACKSTAY_TRY(agree(groups_.app(), make_levels()));
+  BACKSTAY_TRY(agree(groups_.app(), lock_directories()));
+  BACKSTAY_TRY(split_groups());
+  const auto inventory = take_inventory(levels_, {}, groups_.app());
   if (!inventory) return inventory.failure();
   BACKSTAY_TRY(look_at_other_levels());
   note_lines(*inventory);
   start_background();
+  return {};
+}
+
+/// Each rank of a file that several ranks write meets the others there.
+Result<void> Engine::split_groups() {
+  for (auto& level : levels_) {
+    if (level.groups.size() >= static_cast<std::size_t>(groups_.app().size())) continue;
+    auto group = groups_.background().split(static_cast<int>(level.my_group));
+    if (!group) return group.failure();
+    level.group_comm = std::move(*group);
+  }
   return {};
 }
 
@@ -83,10 +88,11 @@ Result<void> Engine::look_at_other_levels() {
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     const bool used =
         std::any_of(levels_.begin(), levels_.end(), [&](const Level& level) { return level.config.kind == kinds[i]; });
-    const int leader = is_on_nodes(kinds[i]) ? config_.topology.leader(config_.topology.node(app_->rank())) : 0;
+    const int leader = is_on_nodes(kinds[i]) ? config_.topology.leader(config_.topology.node(groups_.app().rank())) : 0;
     const std::string& dir = is_on_nodes(kinds[i]) ? config_.local_dir : config_.shared_dir;
     std::error_code ignored;
-    if (used || app_->rank() != leader || !std::filesystem::is_directory(dir + "/" + level_name(kinds[i]), ignored))
+    if (used || groups_.app().rank() != leader ||
+        !std::filesystem::is_directory(dir + "/" + level_name(kinds[i]), ignored))
       continue;
     const auto store = store::make_posix_store(dir, {store::Direct::off});
     if (!store) continue;  // what cannot be read there is no concern of this run
@@ -98,7 +104,7 @@ Result<void> Engine::look_at_other_levels() {
       if (!held.manifest.empty()) newest[2 * i + 1] = std::max(newest[2 * i + 1], line);
     }
   }
-  const auto all = app_->all_max(std::move(newest));
+  const auto all = groups_.app().all_max(std::move(newest));
   if (!all) return all.failure();
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     next_line_ = std::max(next_line_, static_cast<std::uint64_t>((*all)[2 * i]) + 1);
@@ -120,7 +126,7 @@ Result<void> Engine::make_levels() {
 }
 
 Result<void> Engine::make_level(Level& level) {
-  const int me = app_->rank();
+  const int me = groups_.app().rank();
   const auto posix = [&](const std::string& dir) -> Result<void> {
     auto made = store::make_posix_store(dir, {config_.direct_io ? store::Direct::automatic : store::Direct::off});
     if (!made) return made.failure();
@@ -164,7 +170,7 @@ Result<void> Engine::lock_directories() {
   const bool files = std::any_of(levels_.begin(), levels_.end(),
                                  [](const Level& level) { return level.config.kind != LevelKind::memory; });
   const bool writes_here = wanted.contains(config_.shared_dir);
-  if (files && app_->rank() == 0) {
+  if (files && groups_.app().rank() == 0) {
     std::error_code ignored;
     std::filesystem::create_directories(config_.shared_dir, ignored);
     wanted.insert(config_.shared_dir);
@@ -198,40 +204,44 @@ void Engine::start_background() {
     if (!settled.bytes) ++failures_;
     hooks_.settled(settled, levels_[settled.level].name);
   };
-  background_ = std::make_unique<Background>(levels_, job_, config_.topology, *background_comm_, std::move(options));
+  background_ = std::make_unique<Background>(levels_, job_, config_.topology, groups_.background(), std::move(options));
 }
 
 // ---- checkpoint ------------------------------------------------------------------------------------------------
 
 Result<Outcome> Engine::checkpoint(bool now, bool signal) {
   decider_.begin_call(monotonic());
-  BACKSTAY_TRY(finish_agreement());
+  if (missed_call()) return Outcome::skipped;
+  BACKSTAY_TRY(meet());
+  if (missed_call()) return Outcome::skipped;
+  if (decider_.background_broken() && decider_.in_flight() == 0) BACKSTAY_TRY(mend_background());
   Result<Outcome> outcome = Outcome::not_due;
   if (decider_.stop()) {
     outcome = stopping_ ? Result<Outcome>(Outcome::stop) : take_last();
   } else if (const auto levels = due_levels(now); any(levels)) {
     outcome = take(levels, now);
   }
-  if (!decider_.stop() && decider_.wants_agreement()) {
-    auto started =
-        app_->start_all_max(decider_.propose(signal, static_cast<std::int64_t>(in_flight()), failures_, monotonic()));
-    if (!started) return started.failure();
-    agreement_ = std::move(*started);
-  }
+  BACKSTAY_TRY(start_agreement(signal));
   return outcome;
+}
+
+Result<void> Engine::start_agreement(bool signal) {
+  if (decider_.stop() || !decider_.wants_agreement()) return {};
+  plan::Decider::Proposal mine{signal, static_cast<std::int64_t>(in_flight()), failures_, false};
+  mine.background_broken = mine.in_flight == 0 && !groups_.background().works();
+  auto started = groups_.app().start_all_max(decider_.propose(mine, monotonic()));
+  if (!started) return started.failure();
+  agreement_ = std::move(*started);
+  return {};
 }
 
 Result<void> Engine::finish_agreement() {
   if (!agreement_) return {};
-  const auto end = std::chrono::steady_clock::now() + config_.timeout;
   for (auto pause = std::chrono::microseconds(5);; pause = std::min(2 * pause, std::chrono::microseconds(500))) {
     const auto done = agreement_->test();
+    if (!done && done.failure().code == Code::timeout) return others_missing();
     if (!done) return done.failure();
     if (*done) break;
-    if (std::chrono::steady_clock::now() >= end)
-      return fail(Code::timeout, "a rank did not come to checkpoint() within the option timeout (",
-                  human_seconds(std::chrono::duration<double>(config_.timeout).count()),
-                  "): every rank must call it equally often");
     if (hooks_.pump) hooks_.pump();
     std::this_thread::sleep_for(pause);
   }
@@ -239,6 +249,72 @@ Result<void> Engine::finish_agreement() {
   agreement_.reset();
   return {};
 }
+
+// ---- after a rank was waited for in vain -----------------------------------------------------------------------
+//
+// The rank may be there again later: it was stopped, or its disk hung. Each rank that has noticed waits in its calls,
+// as long as the time-out each, for all others to notice: they do at their next agreement, which those who wait do not
+// join. Then all start over: from the highest line number, behind the highest call that any rank has made. A rank that
+// is behind takes nothing until it has made that call, as the others did without it: a line is one call's on all ranks.
+// The background gets a new group as soon as nobody uses the old one. Until then lines cannot mix: LineWriter::begin()
+// compares line and call among ranks.
+
+Failure Engine::others_missing() const {
+  return fail(Code::timeout, "a rank did not come to checkpoint() within the option timeout (",
+              human_seconds(std::chrono::duration<double>(config_.timeout).count()),
+              "): every rank must call it equally often; nothing is saved until all ranks come again");
+}
+
+/// Collective: every rank has noticed.
+Result<void> Engine::start_over() {
+  std::vector<std::int64_t> mine{static_cast<std::int64_t>(decider_.call()), static_cast<std::int64_t>(next_line_),
+                                 decider_.stop() ? 1 : 0, stopping_ ? 1 : 0};
+  const std::size_t fixed = mine.size();
+  for (const bool forced : forced_) mine.push_back(forced ? 1 : 0);
+  const auto all = groups_.app().all_max(std::move(mine));
+  if (!all) return all.failure();
+  missed_until_ = static_cast<std::uint64_t>((*all)[0]);
+  decider_.start_over((*all)[2] != 0);
+  next_line_ = static_cast<std::uint64_t>((*all)[1]);
+  stopping_ = (*all)[3] != 0;
+  for (std::size_t i = 0; i < forced_.size(); ++i) forced_[i] = (*all)[fixed + i] != 0;
+  last_levels_.clear();
+  owed_.assign(owed_.size(), false);
+  return {};
+}
+
+/// Collective, with nothing in flight on any rank. Which lines are whole is looked up: a commit may have been seen by
+/// some ranks only.
+Result<void> Engine::mend_background() {
+  BACKSTAY_TRY(groups_.renew_background());
+  background_->use(groups_.background());
+  BACKSTAY_TRY(split_groups());
+  const auto inventory = take_inventory(levels_, {}, groups_.app());
+  if (!inventory) return inventory.failure();
+  note_lines(*inventory);
+  decider_.background_mended();
+  hooks_.say("all ranks answer again: checkpoints go on");
+  return {};
+}
+
+/// At a call that all ranks make: what is under way among them is finished, or they come together anew. Bounded.
+Result<void> Engine::meet() {
+  const auto end = std::chrono::steady_clock::now() + config_.timeout;
+  if (groups_.app().works()) {
+    if (const auto agreed = finish_agreement(); agreed || agreed.failure().code != Code::timeout) return agreed;
+  }
+  agreement_.reset();
+  while (true) {
+    const auto together = groups_.renew_app();
+    if (!together) return together.failure();
+    if (*together) return start_over();
+    if (std::chrono::steady_clock::now() >= end) return others_missing();
+    if (hooks_.pump) hooks_.pump();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+// ---- what is due -----------------------------------------------------------------------------------------------
 
 std::vector<bool> Engine::due_levels(bool now) {
   const std::size_t count = levels_.size();
@@ -262,6 +338,10 @@ Result<Outcome> Engine::take(std::vector<bool> levels, bool must_wait) {
   // A level that is passed over goes with the next checkpoint that is taken: one that falls due seldom would otherwise
   // never meet a free moment beside one that falls due often.
   for (std::size_t i = 0; i < levels.size(); ++i) levels[i] = owed_[i] = owed_[i] || levels[i];
+  if (decider_.background_broken()) {
+    decider_.passed_over();
+    return Outcome::skipped;
+  }
   if (!must_wait && config_.policy != Policy::wait && decider_.in_flight() > 0) {
     const auto cheap = cheapest();
     // While a cheap one is in flight, a dearer one that is owed waits for a free moment, not for the next cheap one.
@@ -275,10 +355,12 @@ Result<Outcome> Engine::take(std::vector<bool> levels, bool must_wait) {
 }
 
 Result<Outcome> Engine::capture(const std::vector<bool>& levels) {
+  if (const auto left = what_is_left_behind(); !left.empty()) hooks_.say(left);
+  const std::uint64_t line = next_line_++;  // also where this rank alone fails: the others have used it
   auto checkpoint = background_->take();
   if (!checkpoint) return checkpoint.failure();
   Checkpoint& c = **checkpoint;
-  c.line = next_line_++;
+  c.line = line;
   c.call = decider_.call();
   c.time = wall_clock();
   c.levels = levels;
@@ -286,7 +368,8 @@ Result<Outcome> Engine::capture(const std::vector<bool>& levels) {
   c.captured =
       regions_.specs().empty()
           ? Result<void>(fail(Code::invalid_argument, "nothing is protected: call protect() before checkpoint()"))
-          : capture_regions(regions_, {app_->rank(), config_.capture_threads, config_.staging_limit}, c.capture);
+          : capture_regions(regions_, {groups_.app().rank(), config_.capture_threads, config_.staging_limit},
+                            c.capture);
   background_->put(std::move(*checkpoint));
   ++captured_;
   decider_.taken(levels, monotonic());
@@ -294,6 +377,17 @@ Result<Outcome> Engine::capture(const std::vector<bool>& levels) {
   forced_.assign(forced_.size(), false);
   for (std::size_t i = 0; i < levels.size(); ++i) owed_[i] = owed_[i] && !levels[i];
   return Outcome::taken;
+}
+
+/// A program that forgot resume() would lose its history to retention, line by line.
+std::string Engine::what_is_left_behind() const {
+  std::uint64_t newest = 0;
+  for (const auto& level : levels_)
+    if (!level.whole.empty()) newest = std::max(newest, level.whole.back());
+  if (newest == 0 || captured_ > 0 || looked_back_) return {};
+  return cat("the lines of an earlier run, up to line ", newest,
+             ", were not resumed from, and are removed as new ones ",
+             "come: call resume() before the first checkpoint(), or start in another directory");
 }
 
 Result<Outcome> Engine::take_last() {
@@ -314,16 +408,22 @@ bool Engine::last_line_is_whole() const {
 
 // ---- the rest --------------------------------------------------------------------------------------------------
 
-Result<void> Engine::wait() { return background_->wait_idle(); }
+Result<void> Engine::wait() {
+  BACKSTAY_TRY(meet());
+  BACKSTAY_TRY(agree(groups_.app(), background_->wait_idle()));
+  decider_.all_done();
+  return {};
+}
 
 Result<Resumed> Engine::resume() {
-  BACKSTAY_TRY(finish_agreement());
+  looked_back_ = true;
+  BACKSTAY_TRY(meet());
   const double start = monotonic();
-  const auto inventory = take_inventory(levels_, background_->wait_idle(), *app_);
+  const auto inventory = take_inventory(levels_, background_->wait_idle(), groups_.app());
   if (!inventory) return inventory.failure();
   note_lines(*inventory);
   const auto found =
-      put_back_newest(*inventory, levels_, config_.topology, regions_, {config_.lenient}, *app_, hooks_.say);
+      put_back_newest(*inventory, levels_, config_.topology, regions_, {config_.lenient}, groups_.app(), hooks_.say);
   if (!found) return found.failure();
   for (const auto& [level, line] : other_lines_)
     if (line > found->line)
@@ -335,6 +435,7 @@ Result<Resumed> Engine::resume() {
     std::erase(levels_[static_cast<std::size_t>(level)].whole, line);
     levels_[static_cast<std::size_t>(level)].damaged.push_back(line);
   }
+  missed_until_ = 0;
   resumed_call_ = found->manifest.call;
   decider_.set_call(resumed_call_ == 0 ? 0 : resumed_call_ - 1);
   owed_.assign(owed_.size(), false);
@@ -345,10 +446,10 @@ Result<Resumed> Engine::resume() {
 }
 
 Result<Verified> Engine::verify() {
-  BACKSTAY_TRY(finish_agreement());
-  const auto inventory = take_inventory(levels_, background_->wait_idle(), *app_);
+  BACKSTAY_TRY(meet());
+  const auto inventory = take_inventory(levels_, background_->wait_idle(), groups_.app());
   if (!inventory) return inventory.failure();
-  auto damage = check_all(*inventory, levels_, *app_);
+  auto damage = check_all(*inventory, levels_, groups_.app());
   if (!damage) return damage.failure();
   return Verified{damage->lines, damage->segments, std::move(damage->sentences)};
 }
@@ -367,11 +468,11 @@ std::vector<catalog::Candidate> newest_of_each_level(std::vector<catalog::Candid
 
 Result<void> Engine::prune(std::size_t keep) {
   if (keep == 0) return fail(Code::invalid_argument, "prune(0) would remove every line: keep 1 or more");
-  BACKSTAY_TRY(finish_agreement());
-  auto kept = take_inventory(levels_, background_->wait_idle(), *app_);
+  BACKSTAY_TRY(meet());
+  auto kept = take_inventory(levels_, background_->wait_idle(), groups_.app());
   if (!kept) return kept.failure();
   kept->candidates = newest_of_each_level(std::move(kept->candidates), keep);
-  const auto damage = check_all(*kept, levels_, *app_);
+  const auto damage = check_all(*kept, levels_, groups_.app());
   if (!damage) return damage.failure();
   if (!damage->sentences.empty())
     return fail(Code::corrupt,
@@ -380,7 +481,7 @@ Result<void> Engine::prune(std::size_t keep) {
   Result<void> pruned;
   for (auto& level : levels_)
     if (auto retired = retire_surplus(level, keep); !retired) pruned = retired;
-  return agree(*app_, pruned);
+  return agree(groups_.app(), pruned);
 }
 
 }  // namespace backstay::engine

@@ -10,6 +10,7 @@
 
 #include "backstay/session.hpp"
 #include "engine/background.h"
+#include "engine/groups.h"
 #include "engine/line_reader.h"
 #include "plan/decider.h"
 #include "region/region_set.h"
@@ -60,7 +61,10 @@ class Engine {
   /// `signal`: this rank was asked to end. `now`: due, whatever the decision says.
   Result<Outcome> checkpoint(bool now, bool signal);
   Result<Resumed> resume();
+  /// Until what was taken so far is settled on every rank.
   Result<void> wait();
+  /// The same for this rank alone: not collective.
+  Result<void> drain() { return background_->wait_idle(); }
   Result<Verified> verify();
   Result<void> prune(std::size_t keep);
 
@@ -83,9 +87,17 @@ class Engine {
   Result<void> make_level(Level& level);
   Result<void> lock_directories();
   Result<void> finish_agreement();
+  Result<void> start_agreement(bool signal);
+  Result<void> meet();
+  Result<void> start_over();
+  Result<void> mend_background();
+  Result<void> split_groups();
+  [[nodiscard]] Failure others_missing() const;
+  [[nodiscard]] bool missed_call() const { return decider_.call() <= missed_until_; }
   Result<Outcome> take(std::vector<bool> levels, bool must_wait);
   Result<Outcome> capture(const std::vector<bool>& levels);
   Result<Outcome> take_last();
+  [[nodiscard]] std::string what_is_left_behind() const;
   std::vector<bool> due_levels(bool now);
   void note_lines(const Inventory& inventory);
   [[nodiscard]] std::vector<bool> cheapest() const;
@@ -93,8 +105,7 @@ class Engine {
 
   EngineConfig config_;
   EngineHooks hooks_;
-  std::unique_ptr<comm::Comm> app_;
-  std::unique_ptr<comm::Comm> background_comm_;
+  Groups groups_;
   region::RegionSet regions_;
   std::vector<Level> levels_;
   std::map<std::string, std::shared_ptr<const store::DirLock>> locks_;  ///< by directory
@@ -103,6 +114,7 @@ class Engine {
   std::unique_ptr<comm::PendingMax> agreement_;
   std::uint64_t next_line_ = 1;
   std::uint64_t captured_ = 0;
+  std::uint64_t missed_until_ = 0;  ///< calls up to this one were made without some rank
   std::uint64_t resumed_call_ = 0;  ///< the state at this call is the one that was put back
   std::vector<bool> forced_;        ///< levels that the next call must write: copies were missing
   std::vector<std::pair<std::string, std::uint64_t>> other_lines_;  ///< newest ones at levels that are not ours
@@ -110,6 +122,7 @@ class Engine {
   std::vector<bool> owed_;                                          ///< levels that fell due and were passed over since
   std::atomic<std::int64_t> failures_{0};
   bool stopping_ = false;
+  bool looked_back_ = false;  ///< resume() was called
   std::unique_ptr<Background> background_;
 };
 

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "comm/fake_comm.h"
+#include "store/faulty_store.h"
 
 namespace backstay::engine {
 namespace {
@@ -17,7 +18,10 @@ namespace fs = std::filesystem;
 /// One rank of a job on a directory: a number of its own and a part of a global array.
 class Rank {
  public:
-  Rank(comm::Comm& comm, const fs::path& dir, std::vector<LevelConfig> levels, int nodes = 2) : rank_(comm.rank()) {
+  using Adjust = std::function<void(EngineConfig&)>;
+
+  Rank(comm::Comm& comm, const fs::path& dir, std::vector<LevelConfig> levels, int nodes = 2, const Adjust& adjust = {})
+      : rank_(comm.rank()) {
     EngineConfig config;
     config.levels = std::move(levels);
     for (int r = 0; r < comm.size(); ++r) config.topology.node_of.push_back(r * nodes / comm.size());
@@ -26,6 +30,7 @@ class Rank {
     config.policy = Policy::wait;
     config.timeout = std::chrono::seconds(20);
     config.program = "engine_test";
+    if (adjust) adjust(config);
     EngineHooks hooks;
     hooks.say = [](const std::string&) {};
     hooks.settled = [this](const Settled& s, const std::string&) {
@@ -188,6 +193,72 @@ TEST_F(EngineTest, two_jobs_on_one_directory_are_refused) {
     EXPECT_THROW(Rank(comm, dir_, {level(LevelKind::local)}), Error);
     ASSERT_TRUE(comm.barrier().ok());
   });
+}
+
+constexpr std::chrono::milliseconds short_timeout{300};
+
+TEST_F(EngineTest, a_rank_that_comes_too_late_is_waited_for_in_vain_once_and_then_checkpoints_go_on) {
+  for (const int late : {0, 1, 2}) {
+    fs::remove_all(dir_);
+    comm::run_ranks(
+        3,
+        [&](comm::Comm& comm) {
+          Rank rank(comm, dir_, {level(LevelKind::shared, Layout::one_file)}, 2,
+                    [](EngineConfig& config) { config.timeout = short_timeout; });
+          for (int call = 1; call <= 40; ++call) {
+            if (comm.rank() == late && call == 5) std::this_thread::sleep_for(4 * short_timeout);
+            for (auto& x : rank.u) x = call;
+            (void)rank.engine->checkpoint(true, false).ok();
+          }
+          const auto settled = rank.engine->wait();
+          EXPECT_TRUE(settled.ok()) << settled.failure().what;
+          const auto found = rank.engine->verify();
+          ASSERT_TRUE(found.ok()) << found.failure().what;
+          EXPECT_GE(found->lines, 1U);
+          EXPECT_TRUE(found->damage.empty());
+        },
+        short_timeout);
+    expect_found(3, {level(LevelKind::shared, Layout::one_file)}, 40);  // of one call on all ranks, and the last
+  }
+}
+
+/// A store whose syncs hang for a while, once, on one rank: a disk that is gone for some time.
+std::function<void(EngineConfig&)> hangs_once(int rank, int me) {
+  return [=](EngineConfig& config) {
+    config.timeout = short_timeout;
+    if (me != rank) return;
+    auto plan = std::make_shared<store::FaultPlan>();
+    plan->before_each([hung = std::make_shared<std::atomic<bool>>(false)](const store::FaultPlan::Step& step) {
+      if (step.operation == store::Operation::sync && !hung->exchange(true))
+        std::this_thread::sleep_for(4 * short_timeout);
+    });
+    config.wrap_store = [plan](std::shared_ptr<store::Store> inner) {
+      return store::make_faulty_store(std::move(inner), plan);
+    };
+  };
+}
+
+TEST_F(EngineTest, a_disk_that_hangs_for_longer_than_the_timeout_costs_lines_and_not_the_session) {
+  for (const auto& config : {level(LevelKind::shared, Layout::one_file), level(LevelKind::partner)}) {
+    for (const int slow : {0, 2}) {
+      fs::remove_all(dir_);
+      comm::run_ranks(
+          4,
+          [&](comm::Comm& comm) {
+            Rank rank(comm, dir_, {config}, 2, hangs_once(slow, comm.rank()));
+            for (auto& x : rank.u) x = 1;
+            EXPECT_EQ(*rank.engine->checkpoint(true, false), Outcome::taken);
+            std::this_thread::sleep_for(6 * short_timeout);  // as in a step: nobody waits inside a call
+            for (auto& x : rank.u) x = 2;
+            for (int call = 0; call < 4; ++call) (void)rank.engine->checkpoint(false, false).ok();
+            EXPECT_EQ(*rank.engine->checkpoint(true, false), Outcome::taken);
+            EXPECT_TRUE(rank.engine->wait().ok());
+            EXPECT_TRUE(rank.engine->last_line_is_whole()) << rank.trouble;
+          },
+          short_timeout);
+      expect_found(4, {config}, 2);
+    }
+  }
 }
 
 TEST_F(EngineTest, flipped_bytes_are_found_by_verify) {

@@ -66,8 +66,13 @@ class LineWriter {
     for (const auto& line : checkpoint_.signature) all += line + "\n";
     const auto sum = static_cast<std::int64_t>(crc32c(as_bytes(all)));
     const Result<void> ready = checkpoint_.captured ? prepare() : checkpoint_.captured;
-    const auto maxima = comm_.all_max({ready ? 0 : 1, sum, -sum, std::llround(checkpoint_.time * 1e6)});
+    const auto line = static_cast<std::int64_t>(checkpoint_.line), call = static_cast<std::int64_t>(checkpoint_.call);
+    const auto maxima =
+        comm_.all_max({ready ? 0 : 1, sum, -sum, std::llround(checkpoint_.time * 1e6), line, -line, call, -call});
     if (!maxima) return maxima.failure();
+    if ((*maxima)[4] != -(*maxima)[5] || (*maxima)[6] != -(*maxima)[7])
+      return fail(Code::mismatch, "the ranks write different checkpoints, up to line ", (*maxima)[4], " of call ",
+                  (*maxima)[6], ", because a rank did not come to an earlier one in time");
     checkpoint_.time =
         static_cast<double>((*maxima)[3]) * 1e-6;  // one time for all, so that manifests are equal everywhere
     if ((*maxima)[0] != 0) return agree(comm_, ready);
@@ -234,7 +239,9 @@ class LineWriter {
   Result<void> commit() {
     auto committed = level_.leader ? catalog::commit(*level_.store, level_.name, checkpoint_.line) : Result<void>{};
     auto agreed = agree(comm_, committed);
-    if (!agreed && level_.leader && committed) (void)catalog::retire(*level_.store, level_.name, checkpoint_.line).ok();
+    // Where the ranks could not tell each other, nobody knows that it is not whole everywhere, so it stays.
+    if (!agreed && comm_.works() && level_.leader && committed)
+      (void)catalog::retire(*level_.store, level_.name, checkpoint_.line).ok();
     return agreed;
   }
 

@@ -29,6 +29,9 @@ class Decider {
     call_ = call;
     last_agreement_ = 0;  // a rollback goes back in calls: what was agreed in the future is no measure
   }
+  /// After ranks missed each other: all go on with nothing under way, and with a background that has to be mended once
+  /// nothing is in flight anywhere, which the next agreement will tell.
+  void start_over(bool stop);
 
   /// Must the agreement that was started at the last call be waited for now?
   [[nodiscard]] bool agreement_under_way() const { return under_way_; }
@@ -39,13 +42,24 @@ class Decider {
   [[nodiscard]] bool stop() const { return stop_; }
   /// Checkpoints in flight somewhere, at the last agreement.
   [[nodiscard]] std::int64_t in_flight() const { return in_flight_; }
+  /// Everything put so far was seen to be done, on every rank.
+  void all_done() { in_flight_ = 0; }
+  /// Some rank's background could not reach another, at the last agreement: nothing is taken until it is mended.
+  [[nodiscard]] bool background_broken() const { return background_broken_; }
+  void background_mended() { background_broken_ = false; }
   /// Lines given up, at the last agreement.
   [[nodiscard]] std::int64_t failures() const { return failures_; }
 
   /// Should an agreement be started at the end of this call?
   [[nodiscard]] bool wants_agreement() const;
   /// What this rank proposes; marks the agreement as under way.
-  std::vector<std::int64_t> propose(bool signal, std::int64_t in_flight, std::int64_t failures, double now);
+  struct Proposal {
+    bool signal = false;             ///< this rank was asked to end
+    std::int64_t in_flight = 0;      ///< checkpoints in its background
+    std::int64_t failures = 0;       ///< lines it has given up
+    bool background_broken = false;  ///< its background could not reach another rank
+  };
+  std::vector<std::int64_t> propose(const Proposal& mine, double now);
 
   /// A checkpoint of these levels was captured at `now`.
   void taken(const std::vector<bool>& levels, double now);
@@ -64,6 +78,7 @@ class Decider {
   bool stop_ = false;
   std::int64_t in_flight_ = 0;
   std::int64_t failures_ = 0;
+  bool background_broken_ = false;
   std::vector<bool> due_by_time_;
   std::vector<double> last_taken_;
   double last_call_time_ = -1;

@@ -28,7 +28,7 @@ class Ranks {
     for (std::size_t r = 0; r < deciders_.size(); ++r) {
       EXPECT_EQ(deciders_[r].wants_agreement(), wanted);
       if (!deciders_[r].wants_agreement()) continue;
-      const auto mine = deciders_[r].propose(static_cast<int>(r) == signalled_rank, 0, 0, now);
+      const auto mine = deciders_[r].propose({static_cast<int>(r) == signalled_rank}, now);
       next.resize(mine.size(), INT64_MIN);
       for (std::size_t i = 0; i < mine.size(); ++i) next[i] = std::max(next[i], mine[i]);
     }
@@ -96,12 +96,12 @@ TEST(decider, a_signal_on_one_rank_stops_all) {
 TEST(decider, what_was_passed_over_is_proposed_again) {
   Decider d({{0, 1.0}}, 0);
   d.begin_call(0);
-  d.agreed(d.propose(false, 0, 0, 2));
+  d.agreed(d.propose({}, 2));
   EXPECT_TRUE(d.due()[0]);
   d.passed_over();
   EXPECT_FALSE(d.due()[0]);
   d.begin_call(3);
-  d.agreed(d.propose(false, 0, 0, 3));
+  d.agreed(d.propose({}, 3));
   EXPECT_TRUE(d.due()[0]);
 }
 

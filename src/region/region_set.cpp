@@ -6,6 +6,18 @@
 namespace backstay::region {
 
 namespace {
+/// Lengths of 0 count as 1: a file describes them all, and readers of files multiply them.
+bool fits_in_memory(const Extents& shape, std::size_t element) {
+  constexpr std::uint64_t most = std::uint64_t{1} << 60;
+  std::uint64_t bytes = element;
+  for (const auto n : shape) {
+    const auto length = static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1));
+    if (length > most / bytes) return false;
+    bytes *= length;
+  }
+  return true;
+}
+
 Result<void> check_type(const std::string& name, const Type& type, int depth = 0) {
   if (type.size == 0) return fail(Code::invalid_argument, "region '", name, "': its element type has no size");
   if (type.kind != Type::Kind::compound) return {};
@@ -15,7 +27,12 @@ Result<void> check_type(const std::string& name, const Type& type, int depth = 0
   for (const auto& m : type.members) {
     if (m.name.empty() || !names.insert(m.name).second)
       return fail(Code::invalid_argument, "region '", name, "': the member name '", m.name, "' is empty or used twice");
-    if (m.offset + m.type.size * element_count(m.shape) > type.size)
+    for (const auto n : m.shape)
+      if (n < 1)
+        return fail(Code::invalid_argument, "region '", name, "': the member '", m.name, "' has the shape ",
+                    describe_shape(m.shape), "; its lengths must be 1 or more");
+    if (m.type.size == 0 || !fits_in_memory(m.shape, m.type.size) || m.offset > type.size ||
+        m.type.size * element_count(m.shape) > type.size - m.offset)
       return fail(Code::invalid_argument, "region '", name, "': the member '", m.name, "' lies outside its struct");
     BACKSTAY_TRY(check_type(name, m.type, depth + 1));
   }
@@ -95,13 +112,13 @@ std::uint64_t element_count(const Extents& shape) {
 /// group "a" with "a/b" in it.
 const std::string* RegionSet::nested_with(const std::string& name) const {
   for (auto slash = name.find('/'); slash != std::string::npos; slash = name.find('/', slash + 1))
-    if (const auto outer = names_.find(std::string_view(name).substr(0, slash)); outer != names_.end()) return &*outer;
-  const auto inner = names_.lower_bound(name + "/");
-  return inner != names_.end() && inner->starts_with(name + "/") ? &*inner : nullptr;
+    if (const auto outer = at_.find(std::string_view(name).substr(0, slash)); outer != at_.end()) return &outer->first;
+  const auto inner = at_.lower_bound(name + "/");
+  return inner != at_.end() && inner->first.starts_with(name + "/") ? &inner->first : nullptr;
 }
 
 Result<void> RegionSet::add(RegionSpec spec) {
-  if (names_.contains(spec.name))
+  if (at_.contains(spec.name))
     return fail(Code::invalid_argument, "region '", spec.name,
                 "' is already protected: unprotect it first or choose another name");
   if (const auto* other = nested_with(spec.name))
@@ -115,22 +132,24 @@ Result<void> RegionSet::add(RegionSpec spec) {
   BACKSTAY_TRY(check_placement(spec));
   if (by_memory) BACKSTAY_TRY(check_view(spec, spec.view()));
   if (spec.padding.empty()) note_padding(spec.type, 0, spec.padding);
-  names_.insert(spec.name);
+  at_[spec.name] = specs_.size();
   specs_.push_back(std::move(spec));
   return {};
 }
 
 Result<void> RegionSet::remove(std::string_view name) {
-  const auto it = std::find_if(specs_.begin(), specs_.end(), [&](const auto& s) { return s.name == name; });
-  if (it == specs_.end()) return fail(Code::not_found, "region '", name, "' is not protected");
-  names_.erase(it->name);
-  specs_.erase(it);
+  const auto it = at_.find(name);
+  if (it == at_.end()) return fail(Code::not_found, "region '", name, "' is not protected");
+  const std::size_t place = it->second;
+  specs_.erase(specs_.begin() + static_cast<std::ptrdiff_t>(place));
+  at_.erase(it);
+  for (auto& [other, index] : at_) index -= index > place ? 1 : 0;
   return {};
 }
 
 const RegionSpec* RegionSet::find(std::string_view name) const {
-  const auto it = std::find_if(specs_.begin(), specs_.end(), [&](const auto& s) { return s.name == name; });
-  return it == specs_.end() ? nullptr : &*it;
+  const auto it = at_.find(name);
+  return it == at_.end() ? nullptr : &specs_[it->second];
 }
 
 std::vector<std::string> RegionSet::signature() const {
@@ -142,20 +161,6 @@ std::vector<std::string> RegionSet::signature() const {
                       s.placement.kind == Placement::Kind::block ? " of " + describe_shape(s.placement.global) : ""));
   return out;
 }
-
-namespace {
-/// Lengths of 0 count as 1: a file describes them all, and readers of files multiply them.
-bool fits_in_memory(const Extents& shape, std::size_t element) {
-  constexpr std::uint64_t most = std::uint64_t{1} << 60;
-  std::uint64_t bytes = element;
-  for (const auto n : shape) {
-    const auto length = static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1));
-    if (length > most / bytes) return false;
-    bytes *= length;
-  }
-  return true;
-}
-}  // namespace
 
 Result<void> check_view(const RegionSpec& spec, const View& view) {
   const auto bad = [&](const auto&... parts) {
@@ -173,6 +178,8 @@ Result<void> check_view(const RegionSpec& spec, const View& view) {
       return bad("a stride is negative, which is not supported: protect the array from its first element in memory");
   if (view.run_lengths.empty() && view.strides.size() != view.shape.size())
     return bad("it has not one stride for each dimension");
+  for (std::size_t d = 0; d < view.strides.size() && d < view.shape.size(); ++d)
+    if (!fits_in_memory({view.shape[d], view.strides[d]}, 1)) return bad("a stride is larger than any memory");
   if (view.data == nullptr && element_count(view.shape) > 0) return bad("its memory is a null pointer");
   const Placement& p = spec.placement;
   if (p.kind == Placement::Kind::distributed_list && view.shape.empty())

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <functional>
-#include <set>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,7 +36,7 @@ class RegionSet {
   [[nodiscard]] const std::string* nested_with(const std::string& name) const;
 
   std::vector<RegionSpec> specs_;
-  std::set<std::string, std::less<>> names_;
+  std::map<std::string, std::size_t, std::less<>> at_;  ///< where each name stands in specs_
 };
 
 /// Whether memory that looks like `view` can be saved for `spec`: shape, strides, block, list. A sentence if not.

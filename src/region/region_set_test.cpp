@@ -34,6 +34,39 @@ TEST(region_set, a_region_is_not_below_another) {
   EXPECT_TRUE(set.add(spec("ab")).ok());
 }
 
+TEST(region_set, a_name_leads_to_its_region_also_after_others_were_removed) {
+  RegionSet set;
+  for (const char* name : {"c", "a", "d", "b"}) ASSERT_TRUE(set.add(spec(name)).ok());
+  ASSERT_TRUE(set.remove("a").ok());
+  for (const char* name : {"b", "c", "d"}) {
+    ASSERT_NE(set.find(name), nullptr);
+    EXPECT_EQ(set.find(name)->name, name);
+  }
+  EXPECT_EQ(set.find("a"), nullptr);
+  EXPECT_TRUE(set.add(spec("a")).ok());
+  EXPECT_EQ(set.find("a"), &set.specs().back());
+}
+
+TEST(region_set, lengths_and_strides_that_no_memory_has_are_refused) {
+  for (const std::int64_t length : {std::int64_t{-1}, std::int64_t{0}, std::int64_t{1} << 61}) {
+    RegionSet set;
+    auto odd = spec("odd");
+    odd.type = {Type::Kind::compound, 8, {{"x", 0, {length}, type_of<double>()}}};
+    EXPECT_FALSE(set.add(odd).ok()) << length;
+  }
+  for (const std::int64_t stride : {std::int64_t{1} << 61, std::int64_t{1} << 58}) {
+    RegionSet set;
+    auto odd = spec("odd");
+    odd.view = [stride] {
+      static double memory[4];
+      View view = detail::dense_view(memory, {4}, 8);
+      view.strides[0] = detail::stride_in_bytes(stride, 8);
+      return view;
+    };
+    EXPECT_FALSE(set.add(odd).ok()) << stride;
+  }
+}
+
 TEST(region_set, blocks_must_fit) {
   RegionSet set;
   EXPECT_TRUE(set.add(spec("good", {2, 4}, block({4, 4}, {2, 0}, {4, 4}))).ok());

@@ -89,8 +89,10 @@ Failure refusal(int file, const std::string& directory, int error) {
       return fail(Code::locked, directory,
                   " is in use by another session of this very process: end that one first, or ",
                   "give each of several sessions a name (option name)");
-    return fail(Code::locked, directory, " is in use by another job: ", holder,
-                "; wait until it ends, stop it, or choose another directory for this job");
+    return fail(
+        Code::locked, directory, " is in use by another job: ", holder,
+        "; wait until it ends, stop it, or choose another directory for this job (two sessions of one job need ",
+        "different options name)");
   }
   Failure failure = system_failure("lock a file in", directory, error);
   failure.what += "; choose a directory on a file system with locks (Lustre has them when mounted with flock)";

@@ -183,3 +183,25 @@ void program(backstay::Session& run) {{
     done = subprocess.run(words, cwd=tmp_path, env=environment(), text=True, capture_output=True, timeout=LIMIT)
     assert (done.returncode == 0) == (what == "int x"), done.stderr
     assert what == "int x" or "this would save" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("what, compiles", [("u[0]", True), ("*p", True), ("s", True), ("u", False), ("p", False)])
+def test_type_of_an_array_or_a_pointer_does_not_compile_in_c(prefix, tmp_path, what, compiles):
+    (tmp_path / "odd.c").write_text(f"""
+#include <backstay/backstay.h>
+struct pair {{ int a, b; }} s;
+float u[4], *p = u;
+backstay_type type(void);
+backstay_type type(void) {{ return BACKSTAY_TYPE_OF({what}); }}
+""")
+    words = [cached("MPI_C_COMPILER"), "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
+    done = subprocess.run(
+        [*words, f"-I{prefix}/include", "odd.c"],
+        cwd=tmp_path,
+        env=environment(),
+        text=True,
+        capture_output=True,
+        timeout=LIMIT,
+    )
+    assert (done.returncode == 0) == compiles, done.stderr
+    assert compiles or "needs an element" in done.stderr, done.stderr

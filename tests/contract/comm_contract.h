@@ -350,12 +350,32 @@ TEST_P(CommContract, a_missing_rank_is_a_timeout_and_the_group_is_broken_afterwa
         EXPECT_NE(missed.failure().what.find("barrier"), std::string::npos) << missed.failure().what;
         EXPECT_GE(waited, bound);
         EXPECT_LT(waited, 20 * bound);
+        EXPECT_FALSE(comm.works());
+        EXPECT_TRUE(side->works());
         const auto later = Clock::now();
         EXPECT_EQ(comm.all_max({1}).failure().what, missed.failure().what);
         EXPECT_EQ(comm.send(0, 0, pattern(9, 9)).failure().code, Code::timeout);
         EXPECT_LT(Clock::now() - later, bound);
         std::this_thread::sleep_for(bound / 2);
         expect_ok(side->barrier());
+      },
+      bound);
+}
+
+TEST_P(CommContract, a_started_duplicate_waits_for_ranks_that_come_late) {
+  static constexpr milliseconds bound{300};
+  on_all_ranks(
+      [&](Comm& comm) {
+        auto side = expect_ok(comm.duplicate());
+        if (comm.size() > 1 && comm.rank() == 0) std::this_thread::sleep_for(3 * bound);
+        auto late = expect_ok(comm.start_duplicate());
+        for (auto seen = late->test(); !expect_ok(seen); seen = late->test())
+          std::this_thread::sleep_for(milliseconds(1));
+        auto group = late->take();
+        EXPECT_EQ(group->rank(), comm.rank());
+        EXPECT_EQ(group->size(), comm.size());
+        EXPECT_EQ(expect_ok(group->all_max({comm.rank()})).front(), comm.size() - 1);
+        EXPECT_TRUE(comm.works());
       },
       bound);
 }

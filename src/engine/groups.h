@@ -1,0 +1,36 @@
+// The groups of ranks that a session talks in, and how they are made anew after a rank was waited for in vain.
+#pragma once
+
+#include <memory>
+
+#include "comm/comm.h"
+
+namespace backstay::engine {
+
+/// One group for the application's calls and one for the background. A group is broken once a wait in it has timed
+/// out; as the rank that did not come may only have been slow (a stalled disk, a stopped process), both can be made
+/// anew from two groups that nothing else is done with, and so never break that way.
+class Groups {
+ public:
+  Groups(std::unique_ptr<comm::Comm> app, std::unique_ptr<comm::Comm> background)
+      : app_origin_(std::move(app)), background_origin_(std::move(background)) {}
+
+  /// Collective: makes both for the first time.
+  Result<void> open();
+  [[nodiscard]] comm::Comm& app() { return *app_; }
+  [[nodiscard]] comm::Comm& background() { return *background_; }
+
+  /// Once app() is broken on this rank. Not a wait: true when every rank has come here and app() is a new group.
+  Result<bool> renew_app();
+  /// Collective; the old background group must not be in use anywhere.
+  Result<void> renew_background();
+
+ private:
+  std::unique_ptr<comm::Comm> app_origin_;
+  std::unique_ptr<comm::Comm> background_origin_;
+  std::unique_ptr<comm::Comm> app_;
+  std::unique_ptr<comm::Comm> background_;
+  std::unique_ptr<comm::PendingComm> coming_;  ///< the next app()
+};
+
+}  // namespace backstay::engine
