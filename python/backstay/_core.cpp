@@ -10,6 +10,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,26 +48,12 @@ Kept keep(nb::object object) {
           }};
 }
 
+nb::object error_type() { return nb::module_::import_("backstay.session").attr("Error"); }
+
 std::string sentence_of(const nb::python_error& e) {
   const std::string text = nb::str(e.value()).c_str();
-  if (nb::hasattr(e.value(), "code")) return text;  // our own: a sentence as it is
+  if (nb::isinstance(e.value(), error_type())) return text;  // our own: a sentence as it is
   return backstay::cat(nb::type_name(e.type()).c_str(), text.empty() ? "" : ": ", text);
-}
-
-/// Runs `body`, which calls Python, from code that holds no GIL. What it raises becomes an Error, and the same on every
-/// compiler: a python_error would need the GIL wherever it ends.
-template <class Body>
-auto ask(const Body& body) {
-  const nb::gil_scoped_acquire gil;
-  try {
-    return body();
-  } catch (const nb::python_error& e) {
-    throw Error(Code::user, sentence_of(e));
-  } catch (const nb::builtin_exception& e) {
-    throw Error(Code::user, e.what());
-  } catch (const std::bad_cast&) {
-    throw Error(Code::user, "what the callback returned has the wrong type");
-  }
 }
 
 template <class Body>
@@ -90,22 +77,93 @@ View view_of(const Memory& memory) {
 class PySession {
  public:
   explicit PySession(std::unique_ptr<Session> session) : session_(std::move(session)) {}
-  ~PySession() { close(); }
+  ~PySession() {
+    without_gil([&] { session_.reset(); });
+  }
   PySession(const PySession&) = delete;
   PySession& operator=(const PySession&) = delete;
 
-  void close() {
-    without_gil([&] { session_.reset(); });
-  }
+  void close();
   [[nodiscard]] bool closed() const { return session_ == nullptr; }
   [[nodiscard]] Session& get() const {
     if (closed()) throw Error(Code::invalid_argument, "the session is closed: open another one");
     return *session_;
   }
 
+  /// Refuses the call `name` while another is under way. Needs the GIL, as call() does.
+  void require_no_call(const char* name) const {
+    if (caller_ == 0) return;
+    throw Error(Code::invalid_argument,
+                caller_ == PyThread_get_thread_ident()
+                    ? backstay::cat(name, " was called from within checkpoint() or resume(): a callback may not")
+                    : backstay::cat(name, " was called while another thread is in a call of this session: one thread ",
+                                    "at a time may, so have them share a threading.Lock"));
+  }
+
+  /// Runs `body`, a call that may wait, without the GIL.
+  template <class Body>
+  auto call(const char* name, const Body& body) {
+    require_no_call(name);
+    caller_ = PyThread_get_thread_ident();
+    const std::unique_ptr<unsigned long, void (*)(unsigned long*)> ended(&caller_, [](unsigned long* id) { *id = 0; });
+    return run([&] { return without_gil(body); });
+  }
+
+  void protect(RegionSpec spec);
+
+  /// Runs `body`, which calls Python, from code that holds no GIL. What it raises becomes an Error, and the same on
+  /// every compiler: a python_error would need the GIL wherever it ends. Other ranks must not wait for what this one
+  /// does not finish, so a KeyboardInterrupt or SystemExit is kept until the end of the call.
+  template <class Body>
+  auto ask(const Body& body) {
+    const nb::gil_scoped_acquire gil;
+    try {
+      return body();
+    } catch (const nb::python_error& e) {
+      if (!e.matches(PyExc_Exception) && !kept_) kept_ = std::current_exception();
+      throw Error(Code::user, sentence_of(e));
+    } catch (const nb::builtin_exception& e) {
+      throw Error(Code::user, e.what());
+    } catch (const std::bad_cast&) {
+      throw Error(Code::user, "what the callback returned has the wrong type");
+    }
+  }
+
  private:
+  /// Runs `body`; what ask() kept meanwhile comes out at its end.
+  template <class Body>
+  auto run(const Body& body) {
+    try {
+      if constexpr (std::is_void_v<decltype(body())>) {
+        body();
+        let_out();
+      } else {
+        auto result = body();
+        let_out();
+        return result;
+      }
+    } catch (const Error&) {
+      let_out();
+      throw;
+    }
+  }
+  void let_out() {
+    if (kept_) std::rethrow_exception(std::exchange(kept_, nullptr));
+  }
+
   std::unique_ptr<Session> session_;
+  unsigned long caller_ = 0;  // the thread that is in a call(); 0: none
+  std::exception_ptr kept_;   // a KeyboardInterrupt or the like that left a callback
 };
+
+void PySession::close() {
+  call("close()", [&] { session_.reset(); });
+}
+
+void PySession::protect(RegionSpec spec) {
+  require_no_call("protect()");
+  run([&] { get().protect(std::move(spec)); });
+}
 
 RegionSpec spec_of(std::string name, Type type, std::string units, Placement placement) {
   RegionSpec spec;
@@ -121,22 +179,24 @@ void protect_memory(PySession& self, std::string name, Type type, std::string un
   auto spec = spec_of(std::move(name), std::move(type), std::move(units), std::move(placement));
   const View view = view_of(memory);
   spec.view = [view] { return view; };
-  self.get().protect(std::move(spec));
+  self.protect(std::move(spec));
 }
 
 /// `look()` and `resize(shape)` give a Memory.
 void protect_moving(PySession& self, std::string name, Type type, std::string units, Placement placement,
                     nb::object look, nb::object resize) {
   auto spec = spec_of(std::move(name), std::move(type), std::move(units), std::move(placement));
-  spec.view = [look = keep(std::move(look))] { return ask([&] { return view_of(nb::cast<Memory>((*look)())); }); };
-  spec.reshape = [resize = keep(std::move(resize))](const Extents& shape) {
+  spec.view = [&self, look = keep(std::move(look))] {
+    return self.ask([&] { return view_of(nb::cast<Memory>((*look)())); });
+  };
+  spec.reshape = [&self, resize = keep(std::move(resize))](const Extents& shape) {
     try {
-      return ask([&] { return view_of(nb::cast<Memory>((*resize)(nb::cast(shape)))); });
+      return self.ask([&] { return view_of(nb::cast<Memory>((*resize)(nb::cast(shape)))); });
     } catch (const Error&) {  // there is no memory for it; the library says what it is about
       return backstay::detail::cannot_hold();
     }
   };
-  self.get().protect(std::move(spec));
+  self.protect(std::move(spec));
 }
 
 nb::bytes bytes_of(std::span<const std::byte> bytes) { return nb::bytes(bytes.data(), bytes.size()); }
@@ -145,28 +205,35 @@ nb::bytes bytes_of(std::span<const std::byte> bytes) { return nb::bytes(bytes.da
 void protect_callbacks(PySession& self, std::string name, nb::object save, nb::object load, nb::object redistribute) {
   backstay::Callbacks callbacks;
   const bool spreads = !redistribute.is_none();
-  callbacks.save = [save = keep(std::move(save))] {
-    return ask([&] {
+  callbacks.save = [&self, save = keep(std::move(save))] {
+    return self.ask([&] {
       const auto bytes = nb::cast<nb::bytes>((*save)());
       return std::string(bytes.c_str(), bytes.size());
     });
   };
-  callbacks.load = [load = keep(std::move(load))](std::span<const std::byte> bytes) {
-    ask([&] { (*load)(bytes_of(bytes)); });
+  callbacks.load = [&self, load = keep(std::move(load))](std::span<const std::byte> bytes) {
+    self.ask([&] { (*load)(bytes_of(bytes)); });
   };
   if (spreads)
-    callbacks.redistribute = [spread = keep(std::move(redistribute))](const auto& pieces, int rank, int size) {
-      ask([&] {
+    callbacks.redistribute = [&self, spread = keep(std::move(redistribute))](const auto& pieces, int rank, int size) {
+      self.ask([&] {
         nb::list list;
         for (const auto& piece : pieces) list.append(bytes_of(piece));
         (*spread)(list, rank, size);
       });
     };
+  self.require_no_call("protect()");
   self.get().protect(name, std::move(callbacks));
+}
+
+void unprotect(PySession& self, const std::string& name) {
+  self.require_no_call("unprotect()");
+  self.get().unprotect(name);
 }
 
 /// Runs `body` again for as long as it ends in the Python exception `rolled_back`.
 void loop(PySession& self, const nb::object& body, const nb::object& rolled_back) {
+  self.require_no_call("loop()");
   Session& session = self.get();
   session.loop([&] {
     std::optional<std::string> why;
@@ -180,16 +247,29 @@ void loop(PySession& self, const nb::object& body, const nb::object& rolled_back
   });
 }
 
+/// Raises the Python exception `rolled_back` where the library would throw what its loop() catches.
+void rollback(PySession& self, const std::string& why, const nb::object& rolled_back) {
+  self.require_no_call("rollback()");
+  try {
+    self.get().rollback(why);
+  } catch (const Error&) {
+    throw;
+  } catch (...) {
+    PyErr_SetString(rolled_back.ptr(), why.c_str());
+    throw nb::python_error();
+  }
+}
+
 // ---- results, as tuples in the order of the dataclasses in session.py
 // ------------------------------------------------
 
 auto resume(PySession& self) {
-  const auto r = without_gil([&] { return self.get().resume(); });
+  const auto r = self.call("resume()", [&] { return self.get().resume(); });
   return std::tuple(r.resumed, r.line, r.level, r.seconds, r.saved_ranks);
 }
 
 auto verify(PySession& self) {
-  const auto v = without_gil([&] { return self.get().verify(); });
+  const auto v = self.call("verify()", [&] { return self.get().verify(); });
   return std::tuple(v.lines, v.segments, v.damage);
 }
 
@@ -200,7 +280,8 @@ auto status(const PySession& self) {
 }
 
 backstay::Outcome checkpoint(PySession& self, bool now) {
-  return without_gil([&] { return now ? self.get().checkpoint(backstay::now) : self.get().checkpoint(); });
+  return self.call("checkpoint()",
+                   [&] { return now ? self.get().checkpoint(backstay::now) : self.get().checkpoint(); });
 }
 
 // ---- opening -------------------------------------------------------------------------------------------------------
@@ -248,7 +329,7 @@ void raise_error(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
   } catch (const Error& e) {
-    const auto type = nb::module_::import_("backstay.session").attr("Error");
+    const auto type = error_type();
     PyErr_SetObject(type.ptr(), type(e.code(), e.what()).ptr());
   }
 }
@@ -325,13 +406,14 @@ void add_session(nb::module_& m) {
       .def("protect_memory", protect_memory)
       .def("protect_moving", protect_moving)
       .def("protect_callbacks", protect_callbacks, nb::arg(), nb::arg(), nb::arg(), nb::arg().none())
-      .def("unprotect", [](PySession& self, const std::string& name) { self.get().unprotect(name); })
+      .def("unprotect", unprotect)
       .def("checkpoint", checkpoint)
       .def("resume", resume)
       .def("loop", loop)
-      .def("wait", [](PySession& self) { without_gil([&] { self.get().wait(); }); })
+      .def("rollback", rollback)
+      .def("wait", [](PySession& self) { self.call("wait()", [&] { self.get().wait(); }); })
       .def("verify", verify)
-      .def("prune", [](PySession& self, int count) { without_gil([&] { self.get().prune(count); }); })
+      .def("prune", [](PySession& self, int count) { self.call("prune()", [&] { self.get().prune(count); }); })
       .def("stopping", [](const PySession& self) { return self.get().stopping(); })
       .def("status", status);
   m.def("open_alone", open_alone, nb::rv_policy::take_ownership);

@@ -14,10 +14,14 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import dis
 import functools
+import numbers
+import operator
 import os
 import signal
 import sys
+import warnings
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +30,7 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from . import _core
-from ._core import Code, Outcome, Placement, block, distributed_list, rank_private, replicated
+from ._core import Code, Outcome, Placement, distributed_list, rank_private, replicated
 from .guard import RANK_VARIABLES
 
 __all__ = [
@@ -34,6 +38,7 @@ __all__ = [
     "Error",
     "Outcome",
     "Placement",
+    "ReplacedWarning",
     "Resumed",
     "Session",
     "State",
@@ -55,6 +60,10 @@ class Error(RuntimeError):
 
     def __reduce__(self):
         return type(self), (self.code, str(self))
+
+
+class ReplacedWarning(UserWarning):
+    """Nothing but the session has a protected array any more: the program goes on with another, which is not saved."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +109,13 @@ class _RolledBack(BaseException):
     """Raised by rollback(), caught by loop(). No Exception, so that a body that catches those lets it through."""
 
 
+def block(global_shape, lower, upper) -> Placement:
+    """The box [lower, upper) of a global array; comes back on any number of ranks. Whole numbers are short for tuples
+    of one: block(100, 0, 25)."""
+    given = {"global_shape": global_shape, "lower": lower, "upper": upper}
+    return _core.block(*(_extents(f"{name} of block()", value) for name, value in given.items()))
+
+
 class Session:
     """One run of one program, or of one of its coupled codes, under protection.
 
@@ -114,15 +130,19 @@ class Session:
     def __init__(self, dir=None, comm=None, options: Optional[Mapping[str, Any]] = None, **more):
         given = _read_options({**(options or {}), **more, **({} if dir is None else {"dir": dir})})
         self._core, self.comm = _open(comm, given)
+        self._several = self.size > 1  # also known when it is closed
         self._held: dict[str, Any] = {}  # what must outlive a region: its array, or its _Moving
+        self._watched: dict[str, Optional[int]] = {}  # arrays that may be replaced; see _look_for_replaced()
+        self._look = False  # an array has come that was not looked at
         _sessions.add(self)
-        if self.size > 1 and sys.excepthook is sys.__excepthook__:  # a program that has its own knows what it does
+        if self._several and sys.excepthook is sys.__excepthook__:  # a program that has its own knows what it does
             sys.excepthook = _end_with_all_ranks
 
     def __enter__(self) -> Session:
         return self
 
-    def __exit__(self, kind, *_) -> None:
+    def __exit__(self, kind, error, _) -> None:
+        self._note_exit(error)
         # Without mpi4py, closing ends MPI too, and that would wait for ranks which know nothing of the exception. If it
         # is caught, the session is closed at exit.
         if kind is None or self.comm is not None or self.closed or self.size == 1:
@@ -132,6 +152,13 @@ class Session:
         """Waits, bounded by the option `timeout`, for what is in flight. It may be closed twice."""
         self._core.close()
         self._held.clear()
+        self._watched.clear()
+
+    def _note_exit(self, error) -> None:
+        """Of a rank that goes with sys.exit(): the exit of Python must know what it cannot see."""
+        global _left_by
+        if self._several and isinstance(error, SystemExit):
+            _left_by = error
 
     @property
     def closed(self) -> bool:
@@ -173,6 +200,8 @@ class Session:
         old ranks. `placement` is what block(), distributed_list(), replicated() or rank_private() give, or "list",
         "replicated", "private"; `block=(global_shape, lower, upper)` is short for the first.
         """
+        _require_text("the name of a region", name)
+        _require_text(f"units of region '{name}'", units)
         ways = [array is not None, get is not None or set is not None, save is not None or load is not None]
         if ways.count(True) != 1:
             raise _refusal(f"region '{name}' needs one of an array, a pair of get and set, or a pair of save and load")
@@ -182,6 +211,8 @@ class Session:
             self._protect_moving(name, get, set, _placement(name, placement, block), units)
         else:
             self._protect_array(name, array, _placement(name, placement, block), units)
+            if _has_one_owner(array):
+                self._watched[name], self._look = None, True
 
     def _protect_array(self, name, array, placement, units) -> None:
         _check_array(name, array)
@@ -218,41 +249,53 @@ class Session:
     def state(self, **values) -> State:
         """Python numbers under protection, the same on every rank: `state = run.state(step=0, time=0.0)`."""
         arrays = {name: _number(name, value) for name, value in values.items()}
-        for name, array in arrays.items():
-            self.protect(name, array, replicated())
+        with contextlib.ExitStack() as undo:  # all or none
+            for name, array in arrays.items():
+                self._protect_array(name, array, replicated(), "")
+                undo.callback(self.unprotect, name)
+            undo.pop_all()
         return State(arrays, {name for name, value in values.items() if isinstance(value, np.generic)})
 
     def unprotect(self, name: str) -> None:
-        self._core.unprotect(name)
+        self._core.unprotect(_require_text("the name of a region", name))
         self._held.pop(name, None)
+        self._watched.pop(name, None)
 
     # ---- checkpoint and resume --------------------------------------------------------------------------------------
 
     def checkpoint(self, now: bool = False) -> Outcome:
         """Takes a checkpoint if one is due, or now. Returns after the capture; never a barrier."""
         try:
-            return self._core.checkpoint(now)
+            outcome = self._core.checkpoint(bool(now))
         finally:
             for moving in self._moving():
                 moving.release()
+        if self._look or outcome is not Outcome.not_due:
+            self._look_for_replaced(bool(now))
+        return outcome
 
     def resume(self) -> Resumed:
         """Puts back the newest whole line, if there is one."""
         resumed = Resumed(*self._core.resume())
         for moving in self._moving():
             moving.deliver()
+        self._look_for_replaced(False)
         return resumed
 
     def loop(self, body: Callable[[], Any]):
         """Runs `body` and gives what it returns; when it calls rollback(), runs it again from its start, where resume()
         puts back the newest line."""
         result = []
-        self._core.loop(lambda: result.append(body()), _RolledBack)
+        try:
+            self._core.loop(lambda: result.append(body()), _RolledBack)
+        except SystemExit as error:
+            self._note_exit(error)
+            raise
         return result[-1]
 
     def rollback(self, why: str) -> None:
         """Collective, inside loop(): gives up the current state."""
-        raise _RolledBack(why)
+        self._core.rollback(str(why), _RolledBack)
 
     def wait(self) -> None:
         """Waits until everything captured is committed or given up."""
@@ -266,7 +309,9 @@ class Session:
 
     def prune(self, keep: int) -> None:
         """Removes all but the newest `keep` (1 or more) whole lines of every level."""
-        self._core.prune(keep)
+        if not isinstance(keep, numbers.Integral):
+            raise _refusal(f"prune({keep!r}): give the number of lines to keep, 1 or more")
+        self._core.prune(int(keep))
 
     def stopping(self) -> bool:
         """Whether a signal has asked the job to end: the same on every rank at the same call of checkpoint()."""
@@ -278,9 +323,23 @@ class Session:
     def _moving(self):
         return [held for held in self._held.values() if isinstance(held, _Moving)]
 
+    def _look_for_replaced(self, now: bool) -> None:
+        """Warns of each array that somebody else had at an earlier look and nobody else has any more. A checkpoint
+        that was asked for `now` may be the last, after the function that had the array: the next one warns."""
+        self._look = False
+        for name, patience in list(self._watched.items()):
+            if _others_have(self._held, name):
+                self._watched[name] = 1
+            elif now and patience:
+                self._watched[name] = 0
+            elif patience is not None:
+                del self._watched[name]
+                warnings.warn(_replaced(name), ReplacedWarning, stacklevel=3)
+
 
 class State:
-    """Numbers that a session protects, as attributes. They keep the type that they began with."""
+    """Numbers that a session protects, as attributes. They keep the type that they began with. A copy has numbers of
+    its own, which no session protects."""
 
     __slots__ = ("_arrays", "_numpy")
 
@@ -289,6 +348,8 @@ class State:
         object.__setattr__(self, "_numpy", numpy_names)
 
     def __getattr__(self, name):
+        if name in State.__slots__:  # of one that is being made
+            raise AttributeError(name)
         if name not in self._arrays:
             raise AttributeError(f"this state has no '{name}'; it has {', '.join(self._arrays)}")
         array = self._arrays[name]
@@ -304,6 +365,9 @@ class State:
             array[()] = _in_range(value, array.dtype)
         except OverflowError:
             raise OverflowError(f"'{name}' is {_range_of(array.dtype)}, and cannot become {value!r}") from None
+
+    def __reduce__(self):
+        return State, ({name: array.copy() for name, array in self._arrays.items()}, self._numpy)
 
     def __dir__(self):
         return list(self._arrays)
@@ -344,22 +408,46 @@ class _Moving:
 # ---- opening ----------------------------------------------------------------------------------------------------
 
 _sessions: weakref.WeakSet = weakref.WeakSet()
+_left_by: Optional[SystemExit] = None  # the last one that left a session of several ranks
 
 
 @atexit.register
 def _close_all() -> None:
     """Before mpi4py ends MPI, which it does later in the exit of Python."""
+    if _left_by is not None and (status := _status_of(_left_by)) and _is_uncaught(_left_by):
+        _abort(status)
     for session in list(_sessions):
         session.close()
 
 
+def _status_of(error: SystemExit) -> int:
+    """What the process ends with; the message of sys.exit("message") is status 1."""
+    if isinstance(error.code, int):
+        return error.code & 0xFF
+    return int(error.code is not None)
+
+
+def _is_uncaught(error: BaseException) -> bool:
+    """Whether it ended the program. The last frame on its way that could catch it has then ended at the instruction
+    that it came from, or where it was raised again; after a catch it would have gone on."""
+    trace = error.__traceback__
+    frame = trace.tb_frame
+    instruction, argument = frame.f_code.co_code[frame.f_lasti : frame.f_lasti + 2]
+    again = (dis.opname[instruction], argument) == ("RAISE_VARARGS", 0) or dis.opname[instruction] == "RERAISE"
+    return again or frame.f_lasti == trace.tb_lasti
+
+
 def _end_with_all_ranks(kind, error, trace) -> None:
-    """The excepthook of a rank. The others would wait for it in MPI for ever, and nobody would launch the job again."""
+    """The excepthook of a rank."""
     sys.__excepthook__(kind, error, trace)
+    _abort(128 + signal.SIGINT if issubclass(kind, KeyboardInterrupt) else 1)
+
+
+def _abort(status: int) -> None:
+    """Ends all ranks. They would wait for this one in MPI for ever, and nobody would launch the job again."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # closed, or nobody reads it
             stream.flush()
-    status = 128 + signal.SIGINT if issubclass(kind, KeyboardInterrupt) else 1
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None:
         if mpi.Is_initialized() and not mpi.Is_finalized():
@@ -395,9 +483,14 @@ def _usual_communicator():
     return MPI.COMM_WORLD if MPI.Is_initialized() else _WORLD
 
 
+def _is_communicator(value) -> bool:
+    mpi = sys.modules.get("mpi4py.MPI")
+    return mpi is not None and isinstance(value, mpi.Comm)
+
+
 def _handle_of(comm) -> int:
     mpi = sys.modules.get("mpi4py.MPI")
-    if mpi is None or not isinstance(comm, mpi.Comm):
+    if not _is_communicator(comm):
         raise _refusal(f"comm is {comm!r}, and must be a communicator of mpi4py, None or False")
     if comm == mpi.COMM_NULL:
         raise _refusal("comm is MPI.COMM_NULL: only the ranks of a communicator may open a session on it")
@@ -412,19 +505,33 @@ def _read_options(given: Mapping[str, Any]) -> dict[str, str]:
     """Options by their true names, as texts. Unknown ones are left to the library, which names the nearest."""
     known = _core.option_names()
     true_names = {name.replace(".", "_"): name for name in known}
-    return {
-        name if name in known else true_names.get(name, name): _option_text(value)
-        for name, value in given.items()
-        if value is not None
-    }
+    named = {name if name in known else true_names.get(name, name): value for name, value in given.items()}
+    return {name: _option_text(name, value) for name, value in named.items() if value is not None}
 
 
-def _option_text(value) -> str:
-    if isinstance(value, bool):
+def _option_text(name: str, value) -> str:
+    if name in ("dir", "local_dir"):
+        return _path(name, value)
+    if name == "name":
+        return _require_text("the name of a session", value)
+    if isinstance(value, (bool, np.bool_)):
         return "on" if value else "off"
     if isinstance(value, (list, tuple)):
-        return ",".join(map(str, value))
+        return ",".join(_option_text(name, item) for item in value)
+    if not isinstance(value, (str, os.PathLike, numbers.Real)):
+        raise _refusal(
+            f"the option {name} is {value!r}, and must be a text, a number, True or False, or a list of them"
+        )
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+def _path(name: str, value) -> str:
+    path = os.fspath(value) if isinstance(value, os.PathLike) else value
+    if isinstance(path, str):
+        return path
+    meant = isinstance(value, bool) or _is_communicator(value)
+    hint = "; for a communicator, or False for this process alone, write Session(comm=...)" if meant else ""
+    raise _refusal(f"{name} is {value!r}, and must be a path, as a text or a pathlib.Path{hint}")
 
 
 # ---- arrays -----------------------------------------------------------------------------------------------------
@@ -432,6 +539,54 @@ def _option_text(value) -> str:
 
 def _refusal(sentence: str) -> Error:
     return Error(Code.invalid_argument, sentence)
+
+
+def _require_text(what: str, value) -> str:
+    if not isinstance(value, str):
+        raise _refusal(f"{what} is {value!r}, and must be a text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise _refusal(f"{what} is {value!r}, which has no form in UTF-8") from None
+    return value
+
+
+def _extents(what: str, value) -> tuple:
+    """A whole number stands for a tuple of one."""
+    with contextlib.suppress(TypeError):
+        value = (operator.index(value),)
+    try:
+        extents = tuple(map(operator.index, value))
+    except TypeError:
+        extents = None
+    if extents is None or any(not -(2**63) <= extent < 2**63 for extent in extents):
+        raise _refusal(f"{what} is {value!r}, and must be whole numbers of 64 bits, one for each dimension")
+    return extents
+
+
+def _has_one_owner(array: np.ndarray) -> bool:
+    """Whether its memory belongs to an array of NumPy, this one or its base. Else who may reach it is not known."""
+    owner = array if array.base is None else array.base
+    return isinstance(owner, np.ndarray) and owner.flags.owndata
+
+
+def _others_have(held: dict, name: str) -> bool:
+    """Whether anything else refers to the array held[name], or to its base as each of its views does."""
+    if sys.getrefcount(held[name]) > _OURS or weakref.getweakrefcount(held[name]):
+        return True
+    base = held[name].base is not None
+    return base and (sys.getrefcount(held[name].base) > _OURS or weakref.getweakrefcount(held[name].base) > 0)
+
+
+_OURS = 2  # references: ours, or the array's to its base, and that of the call of getrefcount
+
+
+def _replaced(name: str) -> str:
+    return (
+        f"region '{name}': nothing but the session refers to its array any more, so checkpoints go on saving it as it "
+        "is. If the program replaced it, as u = u + 1.0 does, the new one is not saved: fill it instead "
+        "(u[...] = u + 1.0, or u += 1.0), or protect it with get and set"
+    )
 
 
 def _check_array(name: str, array) -> np.ndarray:
@@ -456,12 +611,18 @@ def _placement(name: str, placement, box) -> Optional[Placement]:
     if box is not None and placement is not None:
         raise _refusal(f"region '{name}' has both a block and a placement: give one")
     if box is not None:
-        placement = box if isinstance(box, Placement) else block(*box)
+        placement = box if isinstance(box, Placement) else _block_of(name, box)
     if isinstance(placement, str) and placement in words:
         return words[placement]()
     if placement is not None and not isinstance(placement, Placement):
         raise _refusal(f"region '{name}': the placement {placement!r} is none of block(...), {', '.join(words)}")
     return placement
+
+
+def _block_of(name: str, box) -> Placement:
+    if not isinstance(box, (list, tuple)) or len(box) != 3:
+        raise _refusal(f"region '{name}': block is {box!r}, and must be (global_shape, lower, upper)")
+    return block(*box)
 
 
 _KINDS = {

@@ -3,6 +3,8 @@
 Those of several ranks are in test_session_ranks.py. Needs the compiled module (BACKSTAY_BUILD_PYTHON=ON).
 """
 
+import contextlib
+import copy
 import gc
 import os
 import pickle
@@ -10,6 +12,7 @@ import random
 import subprocess
 import sys
 import threading
+import warnings
 import weakref
 
 import numpy as np
@@ -180,6 +183,151 @@ def test_array_is_used_in_place_and_kept_alive(start):
     assert alive() is None
 
 
+# ---- arrays that the program replaces --------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def numbers():
+    return np.arange(12.0)
+
+
+@pytest.mark.parametrize("make", [numbers, lambda: numbers().reshape(3, 4), lambda: numbers()[2:]])
+def test_replaced_array_is_warned_of_once(start, make):
+    run = start(every=2, policy="wait")
+    u, kept = make(), make()
+    run.protect("u", u)
+    run.protect("kept", kept)
+    run.resume()
+    with pytest.warns(backstay.ReplacedWarning, match=r"region 'u': .* u \+= 1.0") as told:
+        for _ in range(6):
+            run.checkpoint()
+            u = u + 1.0
+            kept += 1.0
+    assert len(told) == 1 and told[0].filename == __file__
+
+
+def test_replaced_array_is_warned_of_without_a_resume_and_by_a_resume(start):
+    run = start()
+    u, v = numbers(), numbers()
+    run.protect("u", u)
+    run.protect("v", v)
+    run.checkpoint()
+    u = u + 1.0
+    with pytest.warns(backstay.ReplacedWarning, match="'u'"):
+        run.resume()
+    v = v + 1.0
+    with no_warning():
+        run.checkpoint(now=True)  # of a program that may have dropped it, and comes to its end
+    with pytest.warns(backstay.ReplacedWarning, match="'v'"):
+        run.checkpoint(now=True)
+
+
+class Holder:
+    def __init__(self, array):
+        self.array = array
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        lambda u: u[1:-1],
+        lambda u: u.reshape(4, 3).T,
+        memoryview,
+        weakref.ref,
+        Holder,
+        lambda u: {"fields": [u]},
+        lambda u: lambda: u.sum(),
+        lambda u: u.ctypes.data_as,
+        lambda u: u.flat,
+    ],
+    ids=["view", "view of a view", "memory", "weak", "attribute", "in a list", "closure", "method", "iterator"],
+)
+@pytest.mark.parametrize("make", [numbers, lambda: numbers().reshape(3, 4)])
+def test_array_that_the_program_still_reaches_is_not_warned_of(start, keep, make):
+    run = start(every=1, policy="wait")
+
+    def set_up():
+        u = make()
+        run.protect("u", u)
+        run.resume()
+        return keep(u)
+
+    kept = set_up()
+    with no_warning():
+        for _ in range(4):
+            run.checkpoint()
+    assert kept is not None
+
+
+def test_view_whose_array_the_program_has_is_not_warned_of(start):
+    run = start(every=1, policy="wait")
+    whole = numbers()
+    run.protect("inner", whole[2:-2])
+    inner = whole[1:-1]
+    run.protect("other", inner)
+    run.resume()
+    del inner
+    with no_warning():
+        for _ in range(3):
+            run.checkpoint()
+
+
+def test_memory_that_is_not_numpys_is_not_warned_of(start, tmp_path):
+    run = start(every=1, policy="wait")
+    mapped = np.memmap(tmp_path / "mapped", "f8", "w+", shape=(4,))
+    lent = np.frombuffer(bytearray(32))
+    run.protect("mapped", mapped)
+    run.protect("lent", lent)
+    run.resume()
+    del mapped, lent
+    with no_warning():
+        for _ in range(3):
+            run.checkpoint()
+
+
+def test_array_that_nobody_else_ever_had_is_not_warned_of(start):
+    run = start(every=1, policy="wait")
+    run.protect("constant", numbers())
+    run.state(step=0)
+    with no_warning():
+        run.resume()
+        for _ in range(3):
+            run.checkpoint()
+
+
+def test_last_checkpoint_after_the_function_that_had_the_array_is_not_warned_of(start):
+    run = start(every=1, policy="wait")
+
+    def simulate():
+        u = numbers()
+        run.protect("u", u)
+        run.resume()
+        run.checkpoint()
+
+    simulate()
+    with no_warning():
+        run.checkpoint(now=True)
+
+
+def test_array_that_is_protected_anew_is_watched_anew(start):
+    run = start(every=1, policy="wait")
+    u = numbers()
+    run.protect("u", u)
+    run.resume()
+    run.unprotect("u")
+    u = u + 1.0
+    run.protect("u", u)
+    with no_warning():
+        run.checkpoint()
+        run.checkpoint()
+
+
 class Pool:
     def __init__(self, count):
         self.x = np.arange(float(count))
@@ -242,6 +390,35 @@ def test_state_keeps_the_kind_of_its_numbers(start):
         state.time = 2**2000
     state.time = 2**70
     assert (state.step, state.time, state.count) == (1, 2.0**70, 2**64 - 1)
+
+
+def test_state_is_assigned_in_place(start):
+    run = start()
+    state = run.state(x=1.0, n=np.int64(1))
+    for _ in range(3):
+        state.x = state.x + 1
+        state.n += 1
+    save(run)
+    state.x = state.n = 0
+    run.resume()
+    assert (state.x, state.n) == (4.0, 4)
+
+
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, lambda state: pickle.loads(pickle.dumps(state))])
+def test_copy_of_a_state_has_numbers_of_its_own(start, make):
+    state = start().state(step=7, small=np.float32(0.1))
+    copied = make(state)
+    state.step = 8
+    assert (copied.step, copied.small, type(copied.small)) == (7, state.small, np.float32)
+    copied.step = 9
+    assert state.step == 8 and not hasattr(copied, "other")
+
+
+def test_state_that_is_refused_leaves_nothing_behind(start):
+    run = start()
+    run.protect("taken", np.zeros(1))
+    refused(Code.invalid_argument, lambda: run.state(fresh=1, taken=2), "'taken'", "already protected")
+    assert run.state(fresh=1).fresh == 1
 
 
 def test_exception_after_close_is_the_one_that_is_told(start):
@@ -357,6 +534,15 @@ def test_loop_goes_back_to_the_newest_line_after_a_rollback(start):
     assert visited[:4] == [0, 1, 2, 3] and visited[4] in (1, 3) and visited[-1] == 5
 
 
+def test_rollback_outside_loop_is_refused_as_everywhere(start):
+    run = start()
+    refused(Code.invalid_argument, lambda: run.rollback("the field is not finite"), "outside loop()", "not finite")
+    assert run.loop(lambda: "done") == "done"
+    refused(Code.invalid_argument, lambda: run.rollback("again"), "outside loop()")
+    run.close()
+    refused(Code.invalid_argument, lambda: run.rollback("again"), "closed")
+
+
 def test_exception_of_a_body_passes_through_loop(start):
     def body():
         raise KeyError("mine")
@@ -384,6 +570,45 @@ def test_other_threads_run_while_a_call_waits(start):
     end.set()
     thread.join()
     assert len(beats) > 3
+
+
+def test_call_beside_that_of_another_thread_is_refused(start):
+    run, told, inside, go_on = start(), [], threading.Event(), threading.Event()
+
+    def saved():
+        inside.set()
+        assert go_on.wait(30)
+        return b"x"
+
+    run.protect("tree", save=saved, load=print)
+    thread = threading.Thread(target=lambda: told.append(run.checkpoint(now=True)))
+    thread.start()
+    assert inside.wait(30)
+    calls = (run.checkpoint, run.resume, run.wait, run.verify, run.close, lambda: run.prune(1))
+    more = (lambda: run.state(x=1), lambda: run.unprotect("tree"), lambda: run.loop(print), lambda: run.rollback(""))
+    try:
+        for call in calls + more:
+            refused(Code.invalid_argument, call, "another thread", "one thread at a time")
+    finally:
+        go_on.set()
+        thread.join()
+    run.wait()
+    assert told == [Outcome.taken] and run.status().committed == 1
+
+
+def test_call_from_within_a_callback_is_refused(start):
+    run, told = start(), []
+
+    def saved():
+        for call in (run.checkpoint, run.wait, run.verify, run.close, lambda: run.rollback("")):
+            with pytest.raises(backstay.Error, match="a callback may not") as caught:
+                call()
+            told.append(caught.value.code)
+        return b"x"
+
+    run.protect("tree", save=saved, load=print)
+    save(run)
+    assert told == [Code.invalid_argument] * 5 and run.status().committed == 1
 
 
 def test_session_closes_twice_and_at_the_end_of_with(start, tmp_path):
@@ -450,6 +675,61 @@ def test_contradicting_arguments_are_refused(start):
         refused(Code.invalid_argument, call)
 
 
+@pytest.mark.parametrize("value", [None, b"u", 3, ["u"], "\udc80"])
+def test_name_and_units_that_are_no_text_are_refused(start, value):
+    run, a = start(), np.zeros(1)
+    refused(Code.invalid_argument, lambda: run.protect(value, a), "the name of a region is", repr(value))
+    refused(Code.invalid_argument, lambda: run.unprotect(value), "the name of a region is", repr(value))
+    refused(Code.invalid_argument, lambda: run.protect("a", a, units=value), "units of region 'a'", repr(value))
+
+
+def test_block_takes_whole_numbers_for_one_dimension(start):
+    run = start()
+    run.protect("a", np.zeros(2), backstay.block(4, 0, 2))
+    run.protect("b", np.zeros(2), block=(4, 0, 2))
+    assert backstay.block(4, np.int64(0), 2) == backstay.block([4], np.array([0]), (2,))
+
+
+@pytest.mark.parametrize("lower", [None, 0.0, (0.0,), "0", (None,), 2**70, ((0,),)])
+def test_block_of_what_is_no_number_is_refused(lower):
+    refused(Code.invalid_argument, lambda: backstay.block((4,), lower, (2,)), "lower of block() is", "whole numbers")
+
+
+@pytest.mark.parametrize("box", [4, (4, 0), ((4,), (0,), (2,), (1,)), "box"])
+def test_block_without_its_three_parts_is_refused(start, box):
+    refused(Code.invalid_argument, lambda: start().protect("a", np.zeros(2), block=box), "(global_shape, lower, upper)")
+
+
+def test_number_of_lines_that_is_none_is_refused(start):
+    refused(Code.invalid_argument, lambda: start().prune("all"), "'all'", "1 or more")
+
+
+@pytest.mark.parametrize("value", [False, True, 3, b"/ck", ["ck"], object()])
+def test_path_that_is_none_is_refused(tmp_path, monkeypatch, value):
+    monkeypatch.chdir(tmp_path)
+    for name in ("dir", "local_dir"):
+        refused(Code.invalid_argument, lambda: backstay.Session(comm=False, **{name: value}), f"{name} is", "a path")
+    refused(Code.invalid_argument, lambda: backstay.Session(comm=False, name=value), "name of a session", "a text")
+    refused(Code.invalid_argument, lambda: backstay.Session(value), "dir is", "a path")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_communicator_in_the_first_place_is_refused_with_the_right_one():
+    refused(Code.invalid_argument, lambda: backstay.Session(False), "Session(comm=...)")
+    mpi = pytest.importorskip("mpi4py.MPI", exc_type=ImportError)
+    refused(Code.invalid_argument, lambda: backstay.Session(mpi.COMM_SELF), "Session(comm=...)")
+
+
+@pytest.mark.parametrize("value", [b"shared", object(), {"a": 1}, [b"shared"], 1j])
+def test_option_of_another_type_is_refused(start, value):
+    refused(Code.invalid_argument, lambda: start(levels=value), "the option levels is", "must be a text, a number")
+
+
+def test_option_takes_numbers_of_numpy(start):
+    run = start(every=np.int64(2), interval=np.float32(2.5), signals=np.bool_(False), levels=("shared",))
+    assert run.checkpoint() is Outcome.not_due
+
+
 def test_name_used_twice_is_refused(start):
     run = start()
     run.protect("a", np.zeros(1))
@@ -498,6 +778,44 @@ def test_failing_callback_is_said_and_the_run_goes_on(start):
     broken[0] = False
     save(run)
     refused(Code.user, run.resume, "ZeroDivisionError", "'tree'")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt("stop"), SystemExit(3)])
+def test_interrupt_in_a_callback_comes_out_of_the_call(start, error):
+    broken = [False]
+
+    def work(*_):
+        if broken[0]:
+            raise error
+        return b"x"
+
+    run = start()
+    run.protect("tree", save=work, load=work)
+    save(run)
+    broken[0] = True
+    for call in (lambda: run.checkpoint(now=True), run.resume):
+        with pytest.raises(type(error)) as caught:
+            call()
+        assert caught.value is error
+    broken[0] = False
+    run.wait()
+    assert run.status().failed == 1 and type(error).__name__ in run.status().last_error
+    save(run)
+    assert run.resume()
+
+
+def test_interrupt_in_the_first_look_at_a_moving_array_comes_out_of_protect(start):
+    calls = []
+
+    def get():
+        calls.append(1)
+        if len(calls) > 1:  # the library asks once more
+            raise KeyboardInterrupt
+        return np.zeros(3)
+
+    run = start()
+    with pytest.raises(KeyboardInterrupt):
+        run.protect("x", get=get, set=print)
 
 
 def test_changed_dtype_of_a_moving_array_gives_up_the_line(start):
