@@ -707,8 +707,8 @@ def test_number_of_lines_that_is_none_is_refused(start):
 @pytest.mark.parametrize("value", [False, True, 3, b"/ck", ["ck"], object()])
 def test_path_that_is_none_is_refused(tmp_path, monkeypatch, value):
     monkeypatch.chdir(tmp_path)
-    for name in ("dir", "local_dir"):
-        refused(Code.invalid_argument, lambda: backstay.Session(comm=False, **{name: value}), f"{name} is", "a path")
+    refused(Code.invalid_argument, lambda: backstay.Session(comm=False, dir=value), "dir is", "a path")
+    refused(Code.invalid_argument, lambda: backstay.Session(comm=False, local_dir=value), "local_dir is", "a path")
     refused(Code.invalid_argument, lambda: backstay.Session(comm=False, name=value), "name of a session", "a text")
     refused(Code.invalid_argument, lambda: backstay.Session(value), "dir is", "a path")
     assert list(tmp_path.iterdir()) == []
