@@ -122,7 +122,22 @@ def find_app(name: str) -> Path:
         raise LaunchError(f"The application {name} is a directory: name the program inside it.")
     if not os.access(path, os.X_OK):
         raise LaunchError(f"The application {name} is not executable: chmod +x {name}, or start it by its interpreter.")
+    if _lacks_an_interpreter(path):
+        raise LaunchError(
+            f"The application {name} is a text without a first line such as #!/bin/sh, so the system cannot start it: "
+            "write that line, or start it by its interpreter."
+        )
     return path.absolute()
+
+
+def _lacks_an_interpreter(path: Path) -> bool:
+    """A shell would run such a file by itself; a launcher cannot. Programs have bytes of 0 near their beginning."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(512)
+    except OSError:  # it may be executed, and not read
+        return False
+    return not start.startswith(b"#!") and b"\0" not in start
 
 
 def check(job: Job) -> None:
