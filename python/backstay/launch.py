@@ -7,17 +7,20 @@ directory.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,7 +107,26 @@ def _json(line: bytes) -> object:
 
 def say(text: str) -> None:
     """One line to the user."""
-    print(f"backstay: {text}", file=sys.stderr, flush=True)
+    try:
+        print(f"backstay: {text}", file=sys.stderr, flush=True)
+    except OSError:  # nobody reads any more; what is still in Python's buffer would fail once more when Python ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+def may_lose_its_reader(descriptor: int) -> bool:
+    """Whether it leads to another program, as in `backstay run ... | head`."""
+    try:
+        mode = os.fstat(descriptor).st_mode
+    except OSError:  # it is closed
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def is_same_file(one: int, other: int) -> bool:
+    try:
+        return os.path.sameopenfile(one, other)
+    except OSError:
+        return False
 
 
 def newest_line(job: Job) -> int:
@@ -175,12 +197,15 @@ class Signals:
 
 
 class Relay:
-    """Passes the output of a launch on, byte for byte, noting when it last came and how it ended. Does nothing for a
-    launch that was not given pipes."""
+    """Passes the output of a launch on, byte for byte, noting when it last came and how it ended. What nobody reads any
+    more is dropped, and the job goes on. Does nothing for a launch that was not given pipes."""
+
+    PATIENCE = 5.0  # seconds for the last output of a launch that has ended
 
     def __init__(self, process: subprocess.Popen, output: int):
         self.last_time = time.monotonic()
         self.tail = b""
+        self._writing: set[int] = set()  # descriptors whose reader has to take something
         self._threads = [
             threading.Thread(target=self._copy, args=(pipe, descriptor), daemon=True)
             for pipe, descriptor in ((process.stdout, output), (process.stderr, 2))
@@ -189,19 +214,23 @@ class Relay:
         for thread in self._threads:
             thread.start()
 
-    def finish(self) -> None:
+    def finish(self, give_up: Callable[[float], bool]) -> None:
+        """Waits for the last output, and for as long as a reader takes with it, as `less` may: until give_up(seconds),
+        which waits so long, says so."""
         for thread in self._threads:
-            thread.join(timeout=5)
+            thread.join(timeout=self.PATIENCE)
+            while thread.is_alive() and self._writing and not give_up(0.2):
+                pass
 
     def _copy(self, pipe: object, descriptor: int) -> None:
         while chunk := os.read(pipe.fileno(), 65536):
             self.last_time = time.monotonic()
             self.tail = (self.tail + chunk)[-8192:]
-            try:
+            self._writing.add(descriptor)
+            with contextlib.suppress(OSError):  # nobody reads any more
                 while chunk:
                     chunk = chunk[os.write(descriptor, chunk) :]
-            except OSError:  # nobody reads any more; the job goes on
-                pass
+            self._writing.discard(descriptor)
 
 
 class Supervisor:
@@ -252,11 +281,15 @@ class Supervisor:
         processes, which were killed, one may be about to go."""
         deadline = time.monotonic() + GRACE
         while is_held(self._job.session_directory() / "lock"):
-            if self._stop_asked or time.monotonic() > deadline:
+            if self._is_asked_to_stop(0.05) or time.monotonic() > deadline:
                 return True
-            if self._signals.wait(0.05):
-                self._stop_asked = time.monotonic()
         return False
+
+    def _is_asked_to_stop(self, seconds: float) -> bool:
+        """Whether a signal has come, or comes in so many seconds."""
+        if not self._stop_asked and self._signals.wait(seconds):
+            self._stop_asked = time.monotonic()
+        return bool(self._stop_asked)
 
     def _say_farewell(self, reason: str, seconds: float) -> None:
         count = len(self._launches)
@@ -281,8 +314,7 @@ class Supervisor:
         say(f"launching again in {self._job.pause:g} s ({left} more allowed).")
         deadline = time.monotonic() + self._job.pause
         while not self._stop_asked and (seconds := deadline - time.monotonic()) > 0:
-            if self._signals.wait(seconds):
-                self._stop_asked = time.monotonic()
+            self._is_asked_to_stop(seconds)
 
     def _launch(self, attempt: int) -> Launch:
         self._announce(attempt)
@@ -321,7 +353,7 @@ class Supervisor:
                 self._watch(process, relay)
             finally:
                 guard.end_all(self._run_id)
-            relay.finish()
+            relay.finish(self._is_asked_to_stop)
             return ending(job.launcher, process.wait(), relay.tail)
         finally:
             os.close(output)
@@ -331,7 +363,10 @@ class Supervisor:
         return bool(self._job.hang) or self._job.launcher.kind == "mpich"
 
     def _start(self, command: list[str], environment: dict[str, str], output: int) -> subprocess.Popen:
-        out, err = (subprocess.PIPE, subprocess.PIPE) if self._piped() else (output, None)
+        out = subprocess.PIPE if self._piped() or may_lose_its_reader(output) else output
+        err = subprocess.PIPE if self._piped() or may_lose_its_reader(2) else None
+        if out == err and is_same_file(output, 2):  # in the order in which it was written
+            err = subprocess.STDOUT
         try:
             # A session of its own, so that Ctrl-C comes to this process alone, which tells the ranks.
             return subprocess.Popen(command, env=environment, stdout=out, stderr=err, start_new_session=True)

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from backstay.job import Job
-from backstay.launch import newest_line
+from backstay.launch import Relay, newest_line
 from backstay.mpirun import Launcher, find
 from writer import Checkpoint
 
@@ -37,7 +37,7 @@ LIMIT = 60  # seconds for one command; far more than any needs
 
 APP = '''#!{python} -IS
 """Stand-in: {name} CALLS [how]. Commits a line every 5 calls; goes on from the newest.
-`how`: exit:S, hang, deaf, refused."""
+`how`: exit:S, hang, deaf, chatty, refused."""
 import glob, os, signal, sys, time
 env = os.environ
 rank = int(env.get("OMPI_COMM_WORLD_RANK") or env.get("PMI_RANK") or 0)
@@ -73,6 +73,9 @@ while done < calls and not stop:
     for who, at in kills:
         if call == int(at) and who in (str(rank), f"node{{node}}"):
             os.kill(os.getpid(), signal.SIGKILL)
+    if how == "chatty":
+        print("step", done, "." * 5000, flush=True)
+        print("note", done, file=sys.stderr, flush=True)
     if how == "hang" and call == 10:
         time.sleep(1000)
 if stop:
@@ -476,6 +479,72 @@ def test_nothing_is_left_when_the_launcher_is_killed(tmp_path, app, launcher):
     assert not any(alive(pid) for pid in ranks)
 
 
+# `backstay run` where there is no launcher.
+WITHOUT = "import shutil, sys; shutil.which = lambda *_, **__: None; from backstay.cli import main; sys.exit(main())"
+ALONE = [sys.executable, "-c", WITHOUT]
+
+
+def start_into_a_pipe(tmp_path, command, words, stderr):
+    return subprocess.Popen(
+        [*command, "run", "--dir", "ck", *map(str, words)],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        start_new_session=True,
+    )
+
+
+def require_that_it_goes_on_unread(tmp_path, process):
+    try:
+        assert len(process.stdout.read(10)) == 10
+        process.stdout.close()
+        assert process.wait(timeout=LIMIT) == 0
+    finally:
+        process.kill()
+    assert [e["event"] for e in events(tmp_path) if e["event"] != "commit"] == ["launch", "exit"]
+    assert (tmp_path / "ck/shared/line-00000030/manifest").exists()
+
+
+@pytest.mark.parametrize("words", [[], ["--json"], ["--hang", 30]])
+@pytest.mark.parametrize("errors", [subprocess.DEVNULL, subprocess.STDOUT], ids=["stdout", "both"])
+def test_job_whose_output_nobody_reads_any_more_goes_on(tmp_path, app, launcher, words, errors):
+    words = ["-n", 2, "--mpirun", launcher, *words, "--", app, 30, "chatty"]
+    require_that_it_goes_on_unread(tmp_path, start_into_a_pipe(tmp_path, COMMAND, words, errors))
+
+
+def test_job_without_a_launcher_goes_on_when_nobody_reads(tmp_path, app):
+    process = start_into_a_pipe(tmp_path, ALONE, [app, 30, "chatty"], subprocess.STDOUT)
+    require_that_it_goes_on_unread(tmp_path, process)
+
+
+def test_output_and_errors_in_one_pipe_keep_their_order(tmp_path, app):
+    told, _ = start_into_a_pipe(tmp_path, ALONE, [app, 9, "chatty"], subprocess.STDOUT).communicate(timeout=LIMIT)
+    lines = [line.split()[:2] for line in told.decode().splitlines() if line.startswith(("step", "note"))]
+    assert lines == [[kind, str(step)] for step in range(1, 10) for kind in ("step", "note")]
+
+
+def test_reader_that_takes_its_time_gets_all(monkeypatch):
+    monkeypatch.setattr(Relay, "PATIENCE", 0.1)
+    reading, writing = os.pipe()
+    program = "import sys; sys.stdout.write('x' * 100000)"  # more than fits into a pipe
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        relay, waited, read = Relay(process, writing), [], []
+
+        def give_up(seconds):
+            time.sleep(seconds / 10)
+            waited.append(1)
+            if len(waited) == 5:
+                read.append(os.read(reading, 1 << 20))
+            return len(waited) > 500
+
+        process.wait(timeout=LIMIT)
+        relay.finish(give_up)
+    os.close(writing)
+    with open(reading, "rb") as rest:
+        assert len(read[0]) + len(rest.read()) == 100000 and len(waited) < 500
+
+
 def test_newest_line_is_the_newest_whole_one_of_any_level(tmp_path):
     job = Job(Path("app"), (), Launcher(Path("mpirun"), "openmpi"), tmp_path, ranks=4, nodes=2)
     assert newest_line(job) == 0
@@ -495,6 +564,7 @@ def test_newest_line_is_the_newest_whole_one_of_any_level(tmp_path):
         (["--", "nowhere/app"], "is not there"),
         (["--", "./apps"], "is a directory"),
         (["--", "apps/text"], "is not executable"),
+        (["--", "apps/script"], "a text without a first line such as #!/bin/sh"),
         (["-n", 0, "--", "apps/standin"], "at least one rank"),
         (["-n", 2, "--nodes", 3, "--", "apps/standin"], "--nodes 3 does not fit -n 2"),
         (["--relaunch", -1, "--", "apps/standin"], "--relaunch -1"),
@@ -515,6 +585,8 @@ def test_newest_line_is_the_newest_whole_one_of_any_level(tmp_path):
 )
 def test_bad_input_is_refused_in_one_sentence(tmp_path, app, words, sentence):
     (app.parent / "text").write_text("not a program")
+    (app.parent / "script").write_text("echo what a shell would run\n")
+    (app.parent / "script").chmod(0o755)
     done = run(tmp_path, *words)
     assert done.returncode == 2
     said = [line for line in done.stderr.splitlines() if line.startswith("backstay: ")]

@@ -12,7 +12,7 @@ from ..job import Job, absolute, find_app, parse_kill, parse_options
 from ..launch import run_job, say
 from ..lines import Problem
 from ..mpirun import LaunchError, find
-from .common import DEFAULT_DIR, output_may_fail
+from .common import DEFAULT_DIR, forget_stdout, output_may_fail
 
 # So that the options of APP are its own also without the `--` before it.
 SETTINGS = {"context_settings": {"allow_interspersed_args": False}}
@@ -68,8 +68,11 @@ def run(
             if as_json:
                 print(json.dumps({"ok": False, "error": str(problem)}), flush=True)
         raise typer.Exit(2) from None
-    if as_json:
-        print(json.dumps(dataclasses.asdict(report)), flush=True)
+    try:
+        if as_json:
+            print(json.dumps(dataclasses.asdict(report)), flush=True)
+    except BrokenPipeError:  # the job's end counts, not whether anybody reads of it
+        forget_stdout()
     raise typer.Exit(report.status)
 
 
