@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import dis
 import functools
 import numbers
 import operator
@@ -142,7 +141,7 @@ class Session:
         return self
 
     def __exit__(self, kind, error, _) -> None:
-        self._note_exit(error)
+        self._end_all_at_exit(error)
         # Without mpi4py, closing ends MPI too, and that would wait for ranks which know nothing of the exception. If it
         # is caught, the session is closed at exit.
         if kind is None or self.comm is not None or self.closed or self.size == 1:
@@ -154,11 +153,13 @@ class Session:
         self._held.clear()
         self._watched.clear()
 
-    def _note_exit(self, error) -> None:
-        """Of a rank that goes with sys.exit(): the exit of Python must know what it cannot see."""
-        global _left_by
-        if self._several and isinstance(error, SystemExit):
-            _left_by = error
+    def _end_all_at_exit(self, error) -> None:
+        """One rank alone that goes with sys.exit(status) would be waited for by the others in MPI for ever."""
+        if not self._several or not isinstance(error, SystemExit) or not (status := _status_of(error)):
+            return
+        if not isinstance(error.code, int):
+            print(error.code, file=sys.stderr)
+        _abort(status)
 
     @property
     def closed(self) -> bool:
@@ -289,7 +290,7 @@ class Session:
         try:
             self._core.loop(lambda: result.append(body()), _RolledBack)
         except SystemExit as error:
-            self._note_exit(error)
+            self._end_all_at_exit(error)
             raise
         return result[-1]
 
@@ -408,14 +409,11 @@ class _Moving:
 # ---- opening ----------------------------------------------------------------------------------------------------
 
 _sessions: weakref.WeakSet = weakref.WeakSet()
-_left_by: Optional[SystemExit] = None  # the last one that left a session of several ranks
 
 
 @atexit.register
 def _close_all() -> None:
     """Before mpi4py ends MPI, which it does later in the exit of Python."""
-    if _left_by is not None and (status := _status_of(_left_by)) and _is_uncaught(_left_by):
-        _abort(status)
     for session in list(_sessions):
         session.close()
 
@@ -425,16 +423,6 @@ def _status_of(error: SystemExit) -> int:
     if isinstance(error.code, int):
         return error.code & 0xFF
     return int(error.code is not None)
-
-
-def _is_uncaught(error: BaseException) -> bool:
-    """Whether it ended the program. The last frame on its way that could catch it has then ended at the instruction
-    that it came from, or where it was raised again; after a catch it would have gone on."""
-    trace = error.__traceback__
-    frame = trace.tb_frame
-    instruction, argument = frame.f_code.co_code[frame.f_lasti : frame.f_lasti + 2]
-    again = (dis.opname[instruction], argument) == ("RAISE_VARARGS", 0) or dis.opname[instruction] == "RERAISE"
-    return again or frame.f_lasti == trace.tb_lasti
 
 
 def _end_with_all_ranks(kind, error, trace) -> None:
@@ -578,7 +566,8 @@ def _others_have(held: dict, name: str) -> bool:
     return base and (sys.getrefcount(held[name].base) > _OURS or weakref.getweakrefcount(held[name].base) > 0)
 
 
-_OURS = 2  # references: ours, or the array's to its base, and that of the call of getrefcount
+_alone = {"x": np.empty(0)}
+_OURS = sys.getrefcount(_alone["x"])  # what is counted where nobody else has it; versions of Python differ
 
 
 def _replaced(name: str) -> str:
