@@ -3,7 +3,9 @@
 The programs have the same regions, so that each reads what the others wrote, on another number of ranks.
 """
 
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from installed import BUILD, HERE, LIB, LIMIT, MPIEXEC, ROOT, build, cached, needs_mpi, on_ranks, packages, run
@@ -27,6 +29,13 @@ def launch(prefix, programs, tmp_path):
         run(*words, cwd=tmp_path, env={"PYTHONPATH": packages(prefix)}, timeout=2 * LIMIT)
 
     return launch
+
+
+def test_installed_library_finds_isal_where_the_build_found_it(prefix):
+    """Not only in a place where every program looks: ./dev setup unpacks it, and installs it nowhere."""
+    needed = subprocess.check_output(["ldd", prefix / LIB / "libbackstay.so"], text=True)
+    found = next(line.split("=>")[1].split()[0] for line in needed.splitlines() if "libisal" in line)
+    assert Path(found).resolve() == Path(cached("ISAL_LIBRARY")).resolve()
 
 
 @pytest.mark.parametrize(("writers", "readers"), [(1, 4), (4, 1), (4, 4)] if MPIEXEC else [(1, 1)])
