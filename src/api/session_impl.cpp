@@ -58,9 +58,7 @@ std::chrono::milliseconds milliseconds(double seconds) {
 
 // ---- open ------------------------------------------------------------------------------------------------------
 
-Session::Impl::Impl(Alone, const Options& options) {
-  open(settings_of(options), comm::make_self_comm(), comm::make_self_comm());
-}
+Session::Impl::Impl(Alone, const Options& options) { open(settings_of(options), comm::make_self_comm()); }
 
 #if BACKSTAY_HAVE_MPI
 namespace {
@@ -121,15 +119,12 @@ void Session::Impl::open_mpi(MPI_Comm comm, const Options& options) {
     courier_ = std::make_unique<comm::Courier>();
   comm::MpiOptions mpi;
   if (settings) mpi.timeout = milliseconds(settings->timeout);
-  auto app = value_or_throw(comm::make_mpi_comm(comm, mpi));
-  mpi.courier = courier_.get();
-  auto background = value_or_throw(comm::make_mpi_comm(comm, mpi));
-  open(settings, std::move(app), std::move(background));
+  mpi.background_courier = courier_.get();
+  open(settings, value_or_throw(comm::make_mpi_comm(comm, mpi)));
 }
 #endif
 
-void Session::Impl::open(const Result<api::Settings>& settings, std::unique_ptr<comm::Comm> app,
-                         std::unique_ptr<comm::Comm> background) {
+void Session::Impl::open(const Result<api::Settings>& settings, std::unique_ptr<comm::Comm> app) {
   rank = app->rank();
   size = app->size();
   value_or_throw(engine::agree(*app, settings ? Result<void>{} : Result<void>{settings.failure()}));
@@ -149,8 +144,7 @@ void Session::Impl::open(const Result<api::Settings>& settings, std::unique_ptr<
 #if BACKSTAY_HAVE_MPI
   if (courier_) hooks.pump = [this] { courier_->pump(); };
 #endif
-  engine_ =
-      std::make_unique<engine::Engine>(make_config(topology), std::move(hooks), std::move(app), std::move(background));
+  engine_ = std::make_unique<engine::Engine>(make_config(topology), std::move(hooks), std::move(app));
   value_or_throw(engine_->open());
   if (settings_.signals) signals_ = std::make_unique<api::SignalListener>();
   describe_job(topology, app_comm);

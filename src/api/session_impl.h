@@ -65,8 +65,7 @@ class Session::Impl {
   std::unique_ptr<comm::Courier> courier_;
   bool finalize_ = false;
 #endif
-  void open(const Result<api::Settings>& settings, std::unique_ptr<comm::Comm> app,
-            std::unique_ptr<comm::Comm> background);
+  void open(const Result<api::Settings>& settings, std::unique_ptr<comm::Comm> app);
   void require_same_options(comm::Comm& app);
   engine::Topology find_topology(comm::Comm& app);
   engine::EngineConfig make_config(const engine::Topology& topology);

@@ -43,6 +43,10 @@ Result<std::unique_ptr<Comm>> CheckedComm::duplicate() {
   return guarded("duplicate", [&] { return do_duplicate(); });
 }
 
+Result<std::unique_ptr<Comm>> CheckedComm::duplicate_for_background() {
+  return guarded("duplicate", [&] { return do_duplicate_for_background(); });
+}
+
 Result<std::unique_ptr<PendingComm>> CheckedComm::start_duplicate() {
   return guarded("duplicate", [&] { return do_start_duplicate(); });
 }

@@ -34,6 +34,7 @@ class CheckedComm : public Comm {
   [[nodiscard]] int size() const final { return health_->size(); }
   [[nodiscard]] bool works() const final { return !health_->failure(); }
   Result<std::unique_ptr<Comm>> duplicate() final;
+  Result<std::unique_ptr<Comm>> duplicate_for_background() final;
   Result<std::unique_ptr<PendingComm>> start_duplicate() final;
   Result<std::unique_ptr<Comm>> split(int color) final;
   Result<void> barrier() final;
@@ -49,6 +50,8 @@ class CheckedComm : public Comm {
 
  protected:
   virtual Result<std::unique_ptr<Comm>> do_duplicate() = 0;
+  /// Where threads make no difference: the same.
+  virtual Result<std::unique_ptr<Comm>> do_duplicate_for_background() { return do_duplicate(); }
   virtual Result<std::unique_ptr<PendingComm>> do_start_duplicate() = 0;
   virtual Result<std::unique_ptr<Comm>> do_split(int color) = 0;
   virtual Result<void> do_barrier() = 0;

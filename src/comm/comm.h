@@ -53,8 +53,10 @@ class Comm {
 
   /// Collective: a group of the same ranks whose messages never meet those of this one.
   virtual Result<std::unique_ptr<Comm>> duplicate() = 0;
-  /// The same, started here and finished when test() says so. It never times out: it is for ranks that come when they
-  /// come, after others have waited for them in vain.
+  /// The same for another thread than that of this group, made on this group's thread.
+  virtual Result<std::unique_ptr<Comm>> duplicate_for_background() = 0;
+  /// duplicate(), started here and finished when test() says so. It never times out: it is for ranks that come when
+  /// they come, after others have waited for them in vain.
   virtual Result<std::unique_ptr<PendingComm>> start_duplicate() = 0;
   /// Collective: the ranks that give the same `color` (>= 0), in rank order.
   virtual Result<std::unique_ptr<Comm>> split(int color) = 0;

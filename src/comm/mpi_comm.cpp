@@ -231,6 +231,7 @@ class MpiComm final : public CheckedComm {
 
  private:
   Result<std::unique_ptr<Comm>> do_duplicate() override;
+  Result<std::unique_ptr<Comm>> do_duplicate_for_background() override;
   Result<std::unique_ptr<PendingComm>> do_start_duplicate() override;
   Result<std::unique_ptr<Comm>> do_split(int color) override;
   Result<void> do_barrier() override;
@@ -241,6 +242,8 @@ class MpiComm final : public CheckedComm {
   Result<void> do_exchange(int to, ByteView out, int from, MutableByteView in, int tag, Keep keep) override;
   Result<std::unique_ptr<Pending>> do_start_exchange(int to, ByteView out, int from, MutableByteView in, int tag,
                                                      Keep keep) override;
+
+  Result<std::unique_ptr<Comm>> duplicate_with(const MpiOptions& options);
 
   /// Memory that MPI may have.
   struct Room {
@@ -267,11 +270,19 @@ std::shared_ptr<Collective> duplication(MPI_Comm original, std::shared_ptr<MPI_C
       [original, made](MPI_Request* request) { return MPI_Comm_idup(original, made.get(), request); });
 }
 
-Result<std::unique_ptr<Comm>> MpiComm::do_duplicate() {
+Result<std::unique_ptr<Comm>> MpiComm::duplicate_with(const MpiOptions& options) {
   auto made = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
   BACKSTAY_TRY(group_->finish(duplication(handle(), made)));
-  auto group = std::make_shared<Communicator>(*made, group_->options());
+  auto group = std::make_shared<Communicator>(*made, options);
   return std::unique_ptr<Comm>(std::make_unique<MpiComm>(std::move(group), rank(), size()));
+}
+
+Result<std::unique_ptr<Comm>> MpiComm::do_duplicate() { return duplicate_with(group_->options()); }
+
+Result<std::unique_ptr<Comm>> MpiComm::do_duplicate_for_background() {
+  MpiOptions options = group_->options();
+  options.courier = options.background_courier;
+  return duplicate_with(options);
 }
 
 MpiPendingComm::MpiPendingComm(std::shared_ptr<Communicator> group, std::shared_ptr<Health> health)

@@ -38,6 +38,7 @@ struct MpiOptions {
   Courier* courier = nullptr;  ///< not owned; null: call MPI directly
   /// Bytes in one MPI message, the same on all ranks; MPI counts with int. Tests make it small.
   std::size_t largest_message = std::size_t{1} << 30;
+  Courier* background_courier = nullptr;  ///< the `courier` of groups made by duplicate_for_background()
 };
 
 /// Collective over `comm`, which is duplicated (errors return, they do not abort) and freed with the result.

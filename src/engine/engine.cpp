@@ -38,11 +38,10 @@ bool any(const std::vector<bool>& flags) { return std::find(flags.begin(), flags
 bool is_on_nodes(LevelKind kind) { return kind == LevelKind::local || kind == LevelKind::partner; }
 }  // namespace
 
-Engine::Engine(EngineConfig config, EngineHooks hooks, std::unique_ptr<comm::Comm> app,
-               std::unique_ptr<comm::Comm> background)
+Engine::Engine(EngineConfig config, EngineHooks hooks, std::unique_ptr<comm::Comm> ranks)
     : config_(std::move(config)),
       hooks_(std::move(hooks)),
-      groups_(std::move(app), std::move(background)),
+      groups_(std::move(ranks)),
       decider_(cadences(config_.levels), config_.agreement_period),
       forced_(config_.levels.size(), false),
       owed_(config_.levels.size(), false) {}
@@ -288,7 +287,7 @@ Result<void> Engine::start_over() {
 Result<void> Engine::mend_background() {
   BACKSTAY_TRY(groups_.renew_background());
   background_->use(groups_.background());
-  BACKSTAY_TRY(split_groups());
+  BACKSTAY_TRY(agree(groups_.app(), split_groups()));  // all mend again at the next call, or none
   const auto inventory = take_inventory(levels_, {}, groups_.app());
   if (!inventory) return inventory.failure();
   note_lines(*inventory);

@@ -48,9 +48,8 @@ struct EngineHooks {
 /// One rank's engine. All ranks call open(), checkpoint(), resume(), wait(), verify(), prune() in the same order.
 class Engine {
  public:
-  /// `app` is used by calls, `background` by the thread.
-  Engine(EngineConfig config, EngineHooks hooks, std::unique_ptr<comm::Comm> app,
-         std::unique_ptr<comm::Comm> background);
+  /// `ranks`: of the session; the engine talks in duplicates of it.
+  Engine(EngineConfig config, EngineHooks hooks, std::unique_ptr<comm::Comm> ranks);
   ~Engine();
 
   /// Makes and locks the directories, and looks at what is in them. Code::locked, permission, io, invalid_argument.

@@ -36,8 +36,8 @@ class Rank {
     hooks.settled = [this](const Settled& s, const std::string&) {
       if (!s.bytes) trouble = s.bytes.failure().what;
     };
-    auto app = comm.duplicate(), background = comm.duplicate();
-    engine = std::make_unique<Engine>(std::move(config), std::move(hooks), std::move(*app), std::move(*background));
+    auto app = comm.duplicate();
+    engine = std::make_unique<Engine>(std::move(config), std::move(hooks), std::move(*app));
     const auto opened = engine->open();
     if (!opened) throw Error(opened.failure().code, opened.failure().what);
     const std::int64_t lower = 24 * rank_ / comm.size(), upper = 24 * (rank_ + 1) / comm.size();

@@ -2,23 +2,16 @@
 
 namespace backstay::engine {
 
-namespace {
-Result<void> duplicate(comm::Comm& origin, std::unique_ptr<comm::Comm>& into) {
-  auto made = origin.duplicate();
-  if (!made) return made.failure();
-  into = std::move(*made);
-  return {};
-}
-}  // namespace
-
 Result<void> Groups::open() {
-  BACKSTAY_TRY(duplicate(*app_origin_, app_));
-  return duplicate(*background_origin_, background_);
+  auto app = origin_->duplicate();
+  if (!app) return app.failure();
+  app_ = std::move(*app);
+  return renew_background();
 }
 
 Result<bool> Groups::renew_app() {
   if (!coming_) {
-    auto started = app_origin_->start_duplicate();
+    auto started = origin_->start_duplicate();
     if (!started) return started.failure();
     coming_ = std::move(*started);
   }
@@ -29,6 +22,11 @@ Result<bool> Groups::renew_app() {
   return true;
 }
 
-Result<void> Groups::renew_background() { return duplicate(*background_origin_, background_); }
+Result<void> Groups::renew_background() {
+  auto made = app_->duplicate_for_background();
+  if (!made) return made.failure();
+  background_ = std::move(*made);
+  return {};
+}
 
 }  // namespace backstay::engine

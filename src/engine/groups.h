@@ -9,11 +9,10 @@ namespace backstay::engine {
 
 /// One group for the application's calls and one for the background. A group is broken once a wait in it has timed
 /// out; as the rank that did not come may only have been slow (a stalled disk, a stopped process), both can be made
-/// anew from two groups that nothing else is done with, and so never break that way.
+/// anew. That begins with a third group, in which nothing else is done and nothing times out.
 class Groups {
  public:
-  Groups(std::unique_ptr<comm::Comm> app, std::unique_ptr<comm::Comm> background)
-      : app_origin_(std::move(app)), background_origin_(std::move(background)) {}
+  explicit Groups(std::unique_ptr<comm::Comm> ranks) : origin_(std::move(ranks)) {}
 
   /// Collective: makes both for the first time.
   Result<void> open();
@@ -22,12 +21,11 @@ class Groups {
 
   /// Once app() is broken on this rank. Not a wait: true when every rank has come here and app() is a new group.
   Result<bool> renew_app();
-  /// Collective; the old background group must not be in use anywhere.
+  /// Collective, in app(), which is broken where this fails; the old background group must not be in use anywhere.
   Result<void> renew_background();
 
  private:
-  std::unique_ptr<comm::Comm> app_origin_;
-  std::unique_ptr<comm::Comm> background_origin_;
+  std::unique_ptr<comm::Comm> origin_;
   std::unique_ptr<comm::Comm> app_;
   std::unique_ptr<comm::Comm> background_;
   std::unique_ptr<comm::PendingComm> coming_;  ///< the next app()

@@ -236,9 +236,9 @@ class JobRank {
       auto inner = it == disks.end() ? real : std::make_shared<ForgetfulStore>(it->second);
       return store::make_faulty_store(std::move(inner), plan);
     };
-    auto app = comm.duplicate(), background = comm.duplicate();
+    auto app = comm.duplicate();
     const EngineHooks hooks{[](const std::string&) {}, [](const Settled&, const std::string&) {}, {}};
-    engine_ = std::make_unique<Engine>(std::move(config), hooks, std::move(*app), std::move(*background));
+    engine_ = std::make_unique<Engine>(std::move(config), hooks, std::move(*app));
     must(engine_->open());
     RegionSpec spec;
     spec.name = "values";
