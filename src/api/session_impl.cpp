@@ -398,7 +398,10 @@ bool Session::Impl::close() {
     report_failures();
   } catch (...) {
   }
-  if (!waited) journal_->say(waited.failure().what);
+  if (!waited) {
+    journal_->say(waited.failure().what);
+    engine_->leave();
+  }
   if (signals_ && api::SignalListener::ends_the_process())
     journal_->say("a signal that asked for the end came after the last checkpoint(): it ends the program now");
   journal_->event(stopping() ? "stop" : "end", {});

@@ -33,6 +33,7 @@ class CheckedComm : public Comm {
   [[nodiscard]] int rank() const final { return health_->rank(); }
   [[nodiscard]] int size() const final { return health_->size(); }
   [[nodiscard]] bool works() const final { return !health_->failure(); }
+  void leave() override {}  ///< where there is no MPI
   Result<std::unique_ptr<Comm>> duplicate() final;
   Result<std::unique_ptr<Comm>> duplicate_for_background() final;
   Result<std::unique_ptr<PendingComm>> start_duplicate() final;

@@ -51,6 +51,10 @@ class Comm {
   /// False once a call has failed.
   [[nodiscard]] virtual bool works() const = 0;
 
+  /// Called from any thread: once it has returned, no call of this group, or of one made from it, touches MPI, and what
+  /// is under way fails.
+  virtual void leave() = 0;
+
   /// Collective: a group of the same ranks whose messages never meet those of this one.
   virtual Result<std::unique_ptr<Comm>> duplicate() = 0;
   /// The same for another thread than that of this group, made on this group's thread.

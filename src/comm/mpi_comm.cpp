@@ -39,11 +39,17 @@ Failure not_done_within(std::chrono::milliseconds bound) {
               " ms: another rank did not come, or is gone; this group is not used any more");
 }
 
+/// Carries `operation` on once, while the gate is open.
+Result<bool> advance(Operation& operation, Gate& gate) {
+  auto done = gate.pass([&] { return operation.advance(); });
+  return done ? std::move(*done) : Result<bool>(too_late());
+}
+
 /// Carries `operation` on until it is done, on a thread that may call MPI.
-Result<void> poll(Operation& operation, std::chrono::milliseconds bound) {
+Result<void> poll(Operation& operation, Gate& gate, std::chrono::milliseconds bound) {
   const auto deadline = Patience::Clock::now() + bound;
   for (Backoff backoff;; backoff.sleep()) {
-    const auto done = operation.advance();
+    const auto done = advance(operation, gate);
     if (!done) return done.failure();
     if (*done) return {};
     if (Patience::Clock::now() >= deadline) return not_done_within(bound);
@@ -69,7 +75,7 @@ class Communicator {
   /// Carries `operation` on until it is done. After a failure MPI keeps what it was given, and the handle stays.
   Result<void> finish(const std::shared_ptr<Operation>& operation) {
     if (!mpi_is_running()) return abandon(operation, too_late());
-    auto done = may_call_mpi() ? poll(*operation, options_.timeout)
+    auto done = may_call_mpi() ? poll(*operation, *options_.gate, options_.timeout)
                                : options_.courier->run(step_of(operation), options_.timeout);
     if (!done) return abandon(operation, done.failure());
     return {};
@@ -78,7 +84,7 @@ class Communicator {
   /// Carries `operation` on once; true if it is done.
   Result<bool> look(const std::shared_ptr<Operation>& operation) {
     if (!mpi_is_running()) return abandon(operation, too_late());
-    Result<bool> done = may_call_mpi() ? operation->advance() : look_by_courier(operation);
+    Result<bool> done = may_call_mpi() ? advance(*operation, *options_.gate) : look_by_courier(operation);
     if (!done) return abandon(operation, done.failure());
     return done;
   }
@@ -226,6 +232,7 @@ class MpiComm final : public CheckedComm {
       : CheckedComm(std::make_shared<Health>(rank, size)), group_(std::move(group)) {}
 
   [[nodiscard]] MPI_Comm handle() const { return group_->handle(); }
+  void leave() override { group_->options().gate->shut(); }
   /// Collective, on the application's thread: see shared_memory_node().
   Result<int> node();
 
@@ -282,6 +289,7 @@ Result<std::unique_ptr<Comm>> MpiComm::do_duplicate() { return duplicate_with(gr
 Result<std::unique_ptr<Comm>> MpiComm::do_duplicate_for_background() {
   MpiOptions options = group_->options();
   options.courier = options.background_courier;
+  options.gate = std::make_shared<Gate>();
   return duplicate_with(options);
 }
 
@@ -505,7 +513,7 @@ Result<std::unique_ptr<Comm>> make_mpi_comm(MPI_Comm comm, const MpiOptions& opt
   BACKSTAY_TRY(check(MPI_Comm_size(comm, &size)));
   auto made = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
   const auto operation = duplication(comm, made);
-  const auto done = poll(*operation, options.timeout);
+  const auto done = poll(*operation, *options.gate, options.timeout);
   if (!done) {
     keep_forever(operation);
     return fail(done.failure().code, "rank ", rank, " of ", size,

@@ -5,6 +5,8 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 
 #include "comm/comm.h"
 
@@ -33,11 +35,32 @@ class Courier {
   std::unique_ptr<State> state_;
 };
 
+/// Behind it are the MPI calls of the background's groups; once it is shut none is made any more.
+class Gate {
+ public:
+  void shut() {
+    const std::lock_guard lock(mutex_);
+    shut_ = true;
+  }
+  /// `step()` while the gate is open; nothing once it is shut.
+  template <class Step>
+  std::optional<Result<bool>> pass(const Step& step) {
+    const std::lock_guard lock(mutex_);
+    if (shut_) return std::nullopt;
+    return step();
+  }
+
+ private:
+  std::mutex mutex_;
+  bool shut_ = false;
+};
+
 struct MpiOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   Courier* courier = nullptr;  ///< not owned; null: call MPI directly
   /// Bytes in one MPI message, the same on all ranks; MPI counts with int. Tests make it small.
   std::size_t largest_message = std::size_t{1} << 30;
+  std::shared_ptr<Gate> gate = std::make_shared<Gate>();  ///< shared by the groups made from a group
   Courier* background_courier = nullptr;  ///< the `courier` of groups made by duplicate_for_background()
 };
 

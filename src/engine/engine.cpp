@@ -210,9 +210,11 @@ void Engine::start_background() {
 
 Result<Outcome> Engine::checkpoint(bool now, bool signal) {
   decider_.begin_call(monotonic());
-  if (missed_call()) return Outcome::skipped;
+  if (position_ < missed_until_) {
+    ++position_;
+    return Outcome::skipped;
+  }
   BACKSTAY_TRY(meet());
-  if (missed_call()) return Outcome::skipped;
   if (decider_.background_broken() && decider_.in_flight() == 0) BACKSTAY_TRY(mend_background());
   Result<Outcome> outcome = Outcome::not_due;
   if (decider_.stop()) {
@@ -253,10 +255,10 @@ Result<void> Engine::finish_agreement() {
 //
 // The rank may be there again later: it was stopped, or its disk hung. Each rank that has noticed waits in its calls,
 // as long as the time-out each, for all others to notice: they do at their next agreement, which those who wait do not
-// join. Then all start over: from the highest line number, behind the highest call that any rank has made. A rank that
-// is behind takes nothing until it has made that call, as the others did without it: a line is one call's on all ranks.
-// The background gets a new group as soon as nobody uses the old one. Until then lines cannot mix: LineWriter::begin()
-// compares line and call among ranks.
+// join. Then all start over: from the highest line number, behind the last call that any rank has made. Up to that call
+// nobody talks any more: what the others did without a rank it does without them, and a line is one call's on all
+// ranks. The background gets a new group as soon as nobody uses the old one. Until then lines cannot mix:
+// LineWriter::begin() compares line and call among ranks.
 
 Failure Engine::others_missing() const {
   return fail(Code::timeout, "a rank did not come to checkpoint() within the option timeout (",
@@ -266,7 +268,7 @@ Failure Engine::others_missing() const {
 
 /// Collective: every rank has noticed.
 Result<void> Engine::start_over() {
-  std::vector<std::int64_t> mine{static_cast<std::int64_t>(decider_.call()), static_cast<std::int64_t>(next_line_),
+  std::vector<std::int64_t> mine{static_cast<std::int64_t>(position_), static_cast<std::int64_t>(next_line_),
                                  decider_.stop() ? 1 : 0, stopping_ ? 1 : 0};
   const std::size_t fixed = mine.size();
   for (const bool forced : forced_) mine.push_back(forced ? 1 : 0);
@@ -285,7 +287,8 @@ Result<void> Engine::start_over() {
 /// Collective, with nothing in flight on any rank. Which lines are whole is looked up: a commit may have been seen by
 /// some ranks only.
 Result<void> Engine::mend_background() {
-  BACKSTAY_TRY(groups_.renew_background());
+  if (const auto renewed = groups_.renew_background(); !renewed)
+    return renewed.failure().code == Code::timeout ? others_missing() : renewed.failure();
   background_->use(groups_.background());
   BACKSTAY_TRY(agree(groups_.app(), split_groups()));  // all mend again at the next call, or none
   const auto inventory = take_inventory(levels_, {}, groups_.app());
@@ -296,8 +299,15 @@ Result<void> Engine::mend_background() {
   return {};
 }
 
-/// At a call that all ranks make: what is under way among them is finished, or they come together anew. Bounded.
+Failure Engine::missed() const {
+  return fail(Code::timeout,
+              "a rank came too late to this call, so it was not made by all ranks together; the next ones are");
+}
+
+/// At the beginning of a call that all ranks make: what is under way among them is finished. Where that cannot be, they
+/// come together for the calls after this one. Bounded.
 Result<void> Engine::meet() {
+  if (position_++ < missed_until_) return missed();
   const auto end = std::chrono::steady_clock::now() + config_.timeout;
   if (groups_.app().works()) {
     if (const auto agreed = finish_agreement(); agreed || agreed.failure().code != Code::timeout) return agreed;
@@ -306,11 +316,13 @@ Result<void> Engine::meet() {
   while (true) {
     const auto together = groups_.renew_app();
     if (!together) return together.failure();
-    if (*together) return start_over();
+    if (*together) break;
     if (std::chrono::steady_clock::now() >= end) return others_missing();
     if (hooks_.pump) hooks_.pump();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  BACKSTAY_TRY(start_over());
+  return missed();
 }
 
 // ---- what is due -----------------------------------------------------------------------------------------------
@@ -389,15 +401,25 @@ std::string Engine::what_is_left_behind() const {
              "come: call resume() before the first checkpoint(), or start in another directory");
 }
 
+/// All ranks stop at this call, whatever becomes of the line.
 Result<Outcome> Engine::take_last() {
+  stopping_ = true;
+  if (const auto written = write_last(); !written)
+    hooks_.say(cat("the last checkpoint was not made: ", written.failure().what));
+  return Outcome::stop;
+}
+
+Result<void> Engine::write_last() {
   std::vector<bool> durable;
   for (const auto& level : levels_) durable.push_back(level.config.kind != LevelKind::memory);
   if (!any(durable)) durable.assign(levels_.size(), true);
+  BACKSTAY_TRY(agree(groups_.app(), background_->wait_idle()));
+  const auto broken = groups_.app().all_max({groups_.background().works() ? 0 : 1});
+  if (!broken) return broken.failure();
+  if (broken->front() != 0) BACKSTAY_TRY(mend_background());
   const auto taken = capture(durable);
-  if (!taken) return taken;
-  BACKSTAY_TRY(background_->wait_idle());
-  stopping_ = true;
-  return Outcome::stop;
+  if (!taken) return taken.failure();
+  return background_->wait_idle();
 }
 
 bool Engine::last_line_is_whole() const {
@@ -434,7 +456,6 @@ Result<Resumed> Engine::resume() {
     std::erase(levels_[static_cast<std::size_t>(level)].whole, line);
     levels_[static_cast<std::size_t>(level)].damaged.push_back(line);
   }
-  missed_until_ = 0;
   resumed_call_ = found->manifest.call;
   decider_.set_call(resumed_call_ == 0 ? 0 : resumed_call_ - 1);
   owed_.assign(owed_.size(), false);

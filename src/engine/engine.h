@@ -60,6 +60,8 @@ class Engine {
   /// `signal`: this rank was asked to end. `now`: due, whatever the decision says.
   Result<Outcome> checkpoint(bool now, bool signal);
   Result<Resumed> resume();
+  /// The background makes no further MPI calls: MPI may end while it is stuck.
+  void leave() { groups_.background().leave(); }
   /// Until what was taken so far is settled on every rank.
   Result<void> wait();
   /// The same for this rank alone: not collective.
@@ -92,7 +94,8 @@ class Engine {
   Result<void> mend_background();
   Result<void> split_groups();
   [[nodiscard]] Failure others_missing() const;
-  [[nodiscard]] bool missed_call() const { return decider_.call() <= missed_until_; }
+  [[nodiscard]] Failure missed() const;
+  Result<void> write_last();
   Result<Outcome> take(std::vector<bool> levels, bool must_wait);
   Result<Outcome> capture(const std::vector<bool>& levels);
   Result<Outcome> take_last();
@@ -113,6 +116,7 @@ class Engine {
   std::unique_ptr<comm::PendingMax> agreement_;
   std::uint64_t next_line_ = 1;
   std::uint64_t captured_ = 0;
+  std::uint64_t position_ = 0;      ///< of this rank among the calls that all ranks make in the same order
   std::uint64_t missed_until_ = 0;  ///< calls up to this one were made without some rank
   std::uint64_t resumed_call_ = 0;  ///< the state at this call is the one that was put back
   std::vector<bool> forced_;        ///< levels that the next call must write: copies were missing

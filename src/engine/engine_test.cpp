@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 
@@ -195,7 +196,7 @@ TEST_F(EngineTest, two_jobs_on_one_directory_are_refused) {
   });
 }
 
-constexpr std::chrono::milliseconds short_timeout{300};
+constexpr std::chrono::milliseconds short_timeout{1000};  // far more than a call takes, also on a busy machine
 
 TEST_F(EngineTest, a_rank_that_comes_too_late_is_waited_for_in_vain_once_and_then_checkpoints_go_on) {
   for (const int late : {0, 1, 2}) {
@@ -219,6 +220,47 @@ TEST_F(EngineTest, a_rank_that_comes_too_late_is_waited_for_in_vain_once_and_the
         },
         short_timeout);
     expect_found(3, {level(LevelKind::shared, Layout::one_file)}, 40);  // of one call on all ranks, and the last
+  }
+}
+
+/// What a rank does before a call: it sleeps for so many time-outs.
+struct Stall {
+  int rank;
+  int call;
+  int timeouts;
+};
+
+/// 40 calls with wait() after every fifth, of which nothing is expected; then one that must be taken, whole, and the
+/// same on all ranks.
+void survives(comm::Comm& comm, const fs::path& dir, const std::vector<Stall>& stalls) {
+  Rank rank(comm, dir, {LevelConfig{}}, 2, [](EngineConfig& config) { config.timeout = short_timeout; });
+  for (int call = 1; call <= 40; ++call) {
+    for (const auto& stall : stalls)
+      if (comm.rank() == stall.rank && call == stall.call) std::this_thread::sleep_for(stall.timeouts * short_timeout);
+    for (auto& x : rank.u) x = call;
+    (void)rank.engine->checkpoint(call % 2 == 0, false).ok();
+    if (call % 5 == 0) (void)rank.engine->wait().ok();
+  }
+  for (auto& x : rank.u) x = 100;
+  const auto outcome = rank.engine->checkpoint(true, false);
+  EXPECT_TRUE(outcome && *outcome == Outcome::taken) << rank.trouble;
+  EXPECT_TRUE(rank.engine->wait().ok());
+  EXPECT_TRUE(rank.engine->last_line_is_whole()) << rank.trouble;
+}
+
+TEST_F(EngineTest, calls_that_a_late_rank_missed_are_not_made_with_others_of_other_ranks) {
+  for (const int late : {0, 1}) {
+    fs::remove_all(dir_);
+    comm::run_ranks(2, [&](comm::Comm& comm) { survives(comm, dir_, {{late, 7, 4}}); }, short_timeout);
+    expect_found(2, {level(LevelKind::shared)}, 100);
+  }
+}
+
+TEST_F(EngineTest, a_second_stall_while_ranks_come_together_is_survived_as_the_first) {
+  for (const int call : {10, 11}) {
+    fs::remove_all(dir_);
+    comm::run_ranks(2, [&](comm::Comm& comm) { survives(comm, dir_, {{1, 6, 3}, {1, call, 3}}); }, short_timeout);
+    expect_found(2, {level(LevelKind::shared)}, 100);
   }
 }
 
@@ -259,6 +301,25 @@ TEST_F(EngineTest, a_disk_that_hangs_for_longer_than_the_timeout_costs_lines_and
       expect_found(4, {config}, 2);
     }
   }
+}
+
+TEST_F(EngineTest, all_ranks_stop_at_one_call_also_where_the_last_checkpoint_hangs) {
+  std::array<int, 3> stopped{};
+  comm::run_ranks(
+      3,
+      [&](comm::Comm& comm) {
+        Rank rank(comm, dir_, {level(LevelKind::shared)}, 2, hangs_once(1, comm.rank()));
+        EXPECT_EQ(*rank.engine->checkpoint(true, false), Outcome::taken);
+        int& calls = stopped[static_cast<std::size_t>(comm.rank())];
+        Result<Outcome> outcome = Outcome::not_due;
+        while (outcome && *outcome != Outcome::stop && ++calls < 20) outcome = rank.engine->checkpoint(false, true);
+        EXPECT_TRUE(outcome.ok());
+        std::this_thread::sleep_for(5 * short_timeout);  // the disk comes back
+      },
+      short_timeout);
+  EXPECT_EQ(stopped[0], stopped[1]);
+  EXPECT_EQ(stopped[0], stopped[2]);
+  EXPECT_LT(stopped[0], 20);
 }
 
 TEST_F(EngineTest, flipped_bytes_are_found_by_verify) {

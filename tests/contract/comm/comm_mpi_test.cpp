@@ -123,6 +123,25 @@ TEST(MpiComm, split_off_the_applications_thread_is_refused_with_a_courier) {
   beside([&] { EXPECT_EQ(comm->split(0).failure().code, Code::invalid_argument); }, [&] { courier.pump(); });
 }
 
+TEST(MpiComm, a_group_that_was_left_touches_mpi_no_more) {
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&provided);
+  if (provided < MPI_THREAD_MULTIPLE) GTEST_SKIP() << "the other thread may not call MPI here";
+  auto application = world(plenty);
+  auto background = expect_ok(application->duplicate_for_background());
+  const auto begin = Clock::now();
+  std::thread waits([&] {
+    Bytes never(100);
+    const auto result = background->receive((background->rank() + 1) % background->size(), 3, never);
+    EXPECT_FALSE(result.ok());
+  });
+  std::this_thread::sleep_for(milliseconds(50));
+  background->leave();
+  waits.join();
+  EXPECT_LT(Clock::now() - begin, plenty / 2);
+  expect_ok(application->barrier());
+}
+
 TEST(MpiComm, an_error_of_mpi_is_a_sentence_with_its_own_words) {
   auto comm = world(plenty);
   if (comm->size() == 1) GTEST_SKIP() << "Open MPI cuts a message to oneself short without a word";
