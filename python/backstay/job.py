@@ -122,22 +122,28 @@ def find_app(name: str) -> Path:
         raise LaunchError(f"The application {name} is a directory: name the program inside it.")
     if not os.access(path, os.X_OK):
         raise LaunchError(f"The application {name} is not executable: chmod +x {name}, or start it by its interpreter.")
-    if _lacks_an_interpreter(path):
-        raise LaunchError(
-            f"The application {name} is a text without a first line such as #!/bin/sh, so the system cannot start it: "
-            "write that line, or start it by its interpreter."
-        )
+    if trouble := _trouble_of_a_script(path):
+        raise LaunchError(f"The application {name} {trouble}, so the system cannot start it: mend its first line.")
     return path.absolute()
 
 
-def _lacks_an_interpreter(path: Path) -> bool:
-    """A shell would run such a file by itself; a launcher cannot. Programs have bytes of 0 near their beginning."""
+def _trouble_of_a_script(path: Path) -> str:
+    """Why a text cannot be started; a shell is kinder to one than a launcher. Programs have bytes of 0 near their
+    beginning."""
     try:
         with path.open("rb") as file:
             start = file.read(512)
     except OSError:  # it may be executed, and not read
-        return False
-    return not start.startswith(b"#!") and b"\0" not in start
+        return ""
+    if not start.startswith(b"#!"):
+        return "" if b"\0" in start else "is a text without a first line such as #!/bin/sh"
+    words = os.fsdecode(start[2:].partition(b"\n")[0]).split(" ")
+    interpreter = next((word for word in words if word), "")
+    if os.path.exists(interpreter):
+        return ""
+    if os.path.exists(interpreter.strip()):
+        return "has line ends of Windows"
+    return f"names the interpreter '{interpreter}', which is not there"
 
 
 def check(job: Job) -> None:

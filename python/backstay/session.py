@@ -127,6 +127,8 @@ class Session:
     """
 
     def __init__(self, dir=None, comm=None, options: Optional[Mapping[str, Any]] = None, **more):
+        if not isinstance(options, (Mapping, type(None))):
+            raise _refusal(f"options is {options!r}, and must be a dictionary of names and values")
         given = _read_options({**(options or {}), **more, **({} if dir is None else {"dir": dir})})
         self._core, self.comm = _open(comm, given)
         self._several = self.size > 1  # also known when it is closed
@@ -139,6 +141,9 @@ class Session:
 
     def __enter__(self) -> Session:
         return self
+
+    def __reduce__(self):
+        raise _refusal("a session cannot be copied or pickled")
 
     def __exit__(self, kind, error, _) -> None:
         self._end_all_at_exit(error)
@@ -249,6 +254,9 @@ class Session:
 
     def state(self, **values) -> State:
         """Python numbers under protection, the same on every rank: `state = run.state(step=0, time=0.0)`."""
+        for name in values:
+            if name.startswith("_"):
+                raise _refusal(f"run.state({name}=...): a name that begins with '_' belongs to the state itself")
         arrays = {name: _number(name, value) for name, value in values.items()}
         with contextlib.ExitStack() as undo:  # all or none
             for name, array in arrays.items():
@@ -493,8 +501,15 @@ def _read_options(given: Mapping[str, Any]) -> dict[str, str]:
     """Options by their true names, as texts. Unknown ones are left to the library, which names the nearest."""
     known = _core.option_names()
     true_names = {name.replace(".", "_"): name for name in known}
-    named = {name if name in known else true_names.get(name, name): value for name, value in given.items()}
-    return {name: _option_text(name, value) for name, value in named.items() if value is not None}
+    named: dict[str, str] = {}
+    for word, value in given.items():
+        name = word if _require_text("the name of an option", word) in known else true_names.get(word, word)
+        if value is None:
+            continue
+        text = _option_text(name, value)
+        if named.setdefault(name, text) != text:
+            raise _refusal(f"the option {name} is given twice, as {named[name]!r} and as {text!r}")
+    return named
 
 
 def _option_text(name: str, value) -> str:

@@ -36,7 +36,7 @@ Failure too_late() { return fail(Code::comm, "MPI is not initialised, or is fina
 
 Failure not_done_within(std::chrono::milliseconds bound) {
   return fail(Code::timeout, "not done within ", bound.count(),
-              " ms: another rank did not come, or is gone; this group is not used any more");
+              " ms (option timeout): another rank did not come, or is stuck or gone");
 }
 
 /// Carries `operation` on once, while the gate is open.

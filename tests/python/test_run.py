@@ -565,6 +565,8 @@ def test_newest_line_is_the_newest_whole_one_of_any_level(tmp_path):
         (["--", "./apps"], "is a directory"),
         (["--", "apps/text"], "is not executable"),
         (["--", "apps/script"], "a text without a first line such as #!/bin/sh"),
+        (["--", "apps/lost"], "names the interpreter '/no/such/thing'"),
+        (["--", "apps/windows"], "line ends of Windows"),
         (["-n", 0, "--", "apps/standin"], "at least one rank"),
         (["-n", 2, "--nodes", 3, "--", "apps/standin"], "--nodes 3 does not fit -n 2"),
         (["--relaunch", -1, "--", "apps/standin"], "--relaunch -1"),
@@ -585,8 +587,10 @@ def test_newest_line_is_the_newest_whole_one_of_any_level(tmp_path):
 )
 def test_bad_input_is_refused_in_one_sentence(tmp_path, app, words, sentence):
     (app.parent / "text").write_text("not a program")
-    (app.parent / "script").write_text("echo what a shell would run\n")
-    (app.parent / "script").chmod(0o755)
+    scripts = {"script": "echo what a shell would run\n", "lost": "#!/no/such/thing -x\n", "windows": "#!/bin/sh\r\n"}
+    for name, text in scripts.items():
+        (app.parent / name).write_text(text, newline="")
+        (app.parent / name).chmod(0o755)
     done = run(tmp_path, *words)
     assert done.returncode == 2
     said = [line for line in done.stderr.splitlines() if line.startswith("backstay: ")]

@@ -414,6 +414,16 @@ def test_copy_of_a_state_has_numbers_of_its_own(start, make):
     assert state.step == 8 and not hasattr(copied, "other")
 
 
+def test_number_of_a_state_cannot_hide_behind_what_the_state_itself_has(start):
+    refused(Code.invalid_argument, lambda: start().state(_arrays=1), "begins with '_'")
+
+
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_session_is_not_copied(start, make):
+    run = start()
+    refused(Code.invalid_argument, lambda: make(run), "cannot be copied")
+
+
 def test_state_that_is_refused_leaves_nothing_behind(start):
     run = start()
     run.protect("taken", np.zeros(1))
@@ -723,6 +733,14 @@ def test_communicator_in_the_first_place_is_refused_with_the_right_one():
 @pytest.mark.parametrize("value", [b"shared", object(), {"a": 1}, [b"shared"], 1j])
 def test_option_of_another_type_is_refused(start, value):
     refused(Code.invalid_argument, lambda: start(levels=value), "the option levels is", "must be a text, a number")
+
+
+def test_option_with_two_values_or_no_name_is_refused(start):
+    same = {"shared.layout": "one-file"}
+    refused(Code.invalid_argument, lambda: start(options=same, shared_layout="file-per-rank"), "given twice")
+    refused(Code.invalid_argument, lambda: start(options={1: 2}), "the name of an option is 1")
+    refused(Code.invalid_argument, lambda: start(options=[("keep", 1)]), "must be a dictionary")
+    start(options=same, shared_layout="one-file").close()
 
 
 def test_option_takes_numbers_of_numpy(start):
