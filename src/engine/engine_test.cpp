@@ -65,9 +65,9 @@ class Rank {
     ASSERT_TRUE(engine->wait().ok());
   }
 
-  std::unique_ptr<Engine> engine;
   std::vector<double> u;
   std::string trouble;
+  std::unique_ptr<Engine> engine;  // ends first: its thread writes to `trouble`
 
  private:
   int rank_;
