@@ -392,10 +392,11 @@ Result<Outcome> Engine::capture(const std::vector<bool>& levels) {
 
 /// A program that forgot resume() would lose its history to retention, line by line.
 std::string Engine::what_is_left_behind() const {
+  if (captured_ > 0 || looked_back_) return {};  // from the first capture on, `whole` is the background's
   std::uint64_t newest = 0;
   for (const auto& level : levels_)
     if (!level.whole.empty()) newest = std::max(newest, level.whole.back());
-  if (newest == 0 || captured_ > 0 || looked_back_) return {};
+  if (newest == 0) return {};
   return cat("the lines of an earlier run, up to line ", newest,
              ", were not resumed from, and are removed as new ones ",
              "come: call resume() before the first checkpoint(), or start in another directory");
