@@ -405,8 +405,9 @@ std::string Engine::what_is_left_behind() const {
 /// All ranks stop at this call, whatever becomes of the line.
 Result<Outcome> Engine::take_last() {
   stopping_ = true;
-  if (const auto written = write_last(); !written)
-    hooks_.say(cat("the last checkpoint was not made: ", written.failure().what));
+  const auto written = write_last();
+  last_settled_ = written.ok();
+  if (!written) hooks_.say(cat("the last checkpoint was not made: ", written.failure().what));
   return Outcome::stop;
 }
 
@@ -424,6 +425,7 @@ Result<void> Engine::write_last() {
 }
 
 bool Engine::last_line_is_whole() const {
+  if (stopping_ && !last_settled_) return false;  // it has no line, or one that the background still writes
   return std::any_of(levels_.begin(), levels_.end(),
                      [&](const Level& level) { return !level.whole.empty() && level.whole.back() == next_line_ - 1; });
 }

@@ -125,7 +125,8 @@ class Engine {
   std::vector<bool> owed_;                                          ///< levels that fell due and were passed over since
   std::atomic<std::int64_t> failures_{0};
   bool stopping_ = false;
-  bool looked_back_ = false;  ///< resume() was called
+  bool last_settled_ = false;  ///< the checkpoint of the stop was taken, and is committed or given up
+  bool looked_back_ = false;   ///< resume() was called
   std::unique_ptr<Background> background_;
 };
 

@@ -314,6 +314,7 @@ TEST_F(EngineTest, all_ranks_stop_at_one_call_also_where_the_last_checkpoint_han
         Result<Outcome> outcome = Outcome::not_due;
         while (outcome && *outcome != Outcome::stop && ++calls < 20) outcome = rank.engine->checkpoint(false, true);
         EXPECT_TRUE(outcome.ok());
+        EXPECT_FALSE(rank.engine->last_line_is_whole());
         std::this_thread::sleep_for(5 * short_timeout);  // the disk comes back
       },
       short_timeout);

@@ -6,5 +6,5 @@ import pytest
 
 @pytest.mark.parametrize("mix", kills.MIXES)
 def test_a_killed_simulation_comes_back_and_ends_bit_identical(mix, capsys):
-    status = kills.main(["--runs", "4", "--kills-each", "4", "--steps", "800", "--mix", mix])
+    status = kills.main(["--runs", "8", "--kills-each", "4", "--steps", "800", "--mix", mix])
     assert status == 0, capsys.readouterr().err
