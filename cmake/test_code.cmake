@@ -7,6 +7,15 @@ if(NOT BACKSTAY_SANITIZE)
   target_compile_options(backstay_test_code INTERFACE -O0)
 endif()
 
+# Time-outs that tests wait for are so many times longer where sanitizers make everything slower.
+set(pace 1)
+if(BACKSTAY_SANITIZE MATCHES "thread")
+  set(pace 5)
+elseif(BACKSTAY_SANITIZE)
+  set(pace 3)
+endif()
+target_compile_definitions(backstay_test_code INTERFACE BACKSTAY_TEST_PACE=${pace})
+
 if(BACKSTAY_UNITY)
   add_executable(backstay_test_headers EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/test_headers.cpp)
   target_link_libraries(backstay_test_headers PRIVATE backstay_test_code GTest::gtest Threads::Threads)

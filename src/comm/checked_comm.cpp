@@ -17,6 +17,7 @@ Result<void> check_tag(int tag) {
 
 const Failure& Health::break_down(const char* operation, const Failure& cause) {
   if (!failure_) failure_ = fail(cause.code, "rank ", rank_, " of ", size_, ": ", operation, ": ", cause.what);
+  broken_ = true;
   return *failure_;
 }
 

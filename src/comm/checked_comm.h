@@ -1,6 +1,7 @@
 // What all groups share: arguments are checked, and the first failure is the answer to every later call.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,12 +11,14 @@
 
 namespace backstay::comm {
 
-/// Whether a group still works. Shared by the group and its operations under way, used by one thread at a time.
+/// Whether a group still works. Shared by the group and its operations under way, used by one thread at a time; only
+/// works() may be asked by others.
 class Health {
  public:
   Health(int rank, int size) : rank_(rank), size_(size) {}
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] bool works() const { return !broken_; }
   [[nodiscard]] const std::optional<Failure>& failure() const { return failure_; }
   /// Breaks the group: `cause`, with rank and operation in front, is what every later call will say.
   const Failure& break_down(const char* operation, const Failure& cause);
@@ -24,6 +27,7 @@ class Health {
   int rank_;
   int size_;
   std::optional<Failure> failure_;
+  std::atomic<bool> broken_{false};
 };
 
 /// The public calls of a Comm, each passed on to its `do_` neighbour once the arguments are known to be good.
@@ -32,7 +36,7 @@ class CheckedComm : public Comm {
   explicit CheckedComm(std::shared_ptr<Health> health) : health_(std::move(health)) {}
   [[nodiscard]] int rank() const final { return health_->rank(); }
   [[nodiscard]] int size() const final { return health_->size(); }
-  [[nodiscard]] bool works() const final { return !health_->failure(); }
+  [[nodiscard]] bool works() const final { return health_->works(); }
   void leave() override {}  ///< where there is no MPI
   Result<std::unique_ptr<Comm>> duplicate() final;
   Result<std::unique_ptr<Comm>> duplicate_for_background() final;

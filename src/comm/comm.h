@@ -48,7 +48,7 @@ class Comm {
   virtual ~Comm() = default;
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
-  /// False once a call has failed.
+  /// False once a call has failed. May be asked by any thread.
   [[nodiscard]] virtual bool works() const = 0;
 
   /// Called from any thread: once it has returned, no call of this group, or of one made from it, touches MPI, and what

@@ -228,8 +228,8 @@ Result<Outcome> Engine::checkpoint(bool now, bool signal) {
 
 Result<void> Engine::start_agreement(bool signal) {
   if (decider_.stop() || !decider_.wants_agreement()) return {};
-  plan::Decider::Proposal mine{signal, static_cast<std::int64_t>(in_flight()), failures_, false};
-  mine.background_broken = mine.in_flight == 0 && !groups_.background().works();
+  const plan::Decider::Proposal mine{signal, static_cast<std::int64_t>(in_flight()), failures_,
+                                     !groups_.background().works()};
   auto started = groups_.app().start_all_max(decider_.propose(mine, monotonic()));
   if (!started) return started.failure();
   agreement_ = std::move(*started);

@@ -196,7 +196,8 @@ TEST_F(EngineTest, two_jobs_on_one_directory_are_refused) {
   });
 }
 
-constexpr std::chrono::milliseconds short_timeout{1000};  // far more than a call takes, also on a busy machine
+constexpr std::chrono::milliseconds short_timeout{BACKSTAY_TEST_PACE * 1000};  // far more than a call takes
+constexpr auto computing = short_timeout / 10;                                 // what a program computes between calls
 
 TEST_F(EngineTest, a_rank_that_comes_too_late_is_waited_for_in_vain_once_and_then_checkpoints_go_on) {
   for (const int late : {0, 1, 2}) {
@@ -208,6 +209,7 @@ TEST_F(EngineTest, a_rank_that_comes_too_late_is_waited_for_in_vain_once_and_the
                     [](EngineConfig& config) { config.timeout = short_timeout; });
           for (int call = 1; call <= 40; ++call) {
             if (comm.rank() == late && call == 5) std::this_thread::sleep_for(4 * short_timeout);
+            if (call > 20) std::this_thread::sleep_for(computing);
             for (auto& x : rank.u) x = call;
             (void)rank.engine->checkpoint(true, false).ok();
           }
@@ -237,6 +239,7 @@ void survives(comm::Comm& comm, const fs::path& dir, const std::vector<Stall>& s
   for (int call = 1; call <= 40; ++call) {
     for (const auto& stall : stalls)
       if (comm.rank() == stall.rank && call == stall.call) std::this_thread::sleep_for(stall.timeouts * short_timeout);
+    if (call > 30) std::this_thread::sleep_for(computing);
     for (auto& x : rank.u) x = call;
     (void)rank.engine->checkpoint(call % 2 == 0, false).ok();
     if (call % 5 == 0) (void)rank.engine->wait().ok();
@@ -292,7 +295,10 @@ TEST_F(EngineTest, a_disk_that_hangs_for_longer_than_the_timeout_costs_lines_and
             EXPECT_EQ(*rank.engine->checkpoint(true, false), Outcome::taken);
             std::this_thread::sleep_for(6 * short_timeout);  // as in a step: nobody waits inside a call
             for (auto& x : rank.u) x = 2;
-            for (int call = 0; call < 4; ++call) (void)rank.engine->checkpoint(false, false).ok();
+            for (int call = 0; call < 10; ++call) {
+              std::this_thread::sleep_for(computing);
+              (void)rank.engine->checkpoint(false, false).ok();
+            }
             EXPECT_EQ(*rank.engine->checkpoint(true, false), Outcome::taken);
             EXPECT_TRUE(rank.engine->wait().ok());
             EXPECT_TRUE(rank.engine->last_line_is_whole()) << rank.trouble;
@@ -301,6 +307,23 @@ TEST_F(EngineTest, a_disk_that_hangs_for_longer_than_the_timeout_costs_lines_and
       expect_found(4, {config}, 2);
     }
   }
+}
+
+TEST_F(EngineTest, a_program_that_saves_at_every_call_is_protected_again_after_a_disk_hung) {
+  comm::run_ranks(
+      3,
+      [&](comm::Comm& comm) {
+        Rank rank(comm, dir_, {level(LevelKind::shared, Layout::one_file)}, 2, hangs_once(1, comm.rank()));
+        for (int call = 1; call <= 60; ++call) {
+          std::this_thread::sleep_for(computing);
+          for (auto& x : rank.u) x = call;
+          (void)rank.engine->checkpoint(true, false).ok();
+        }
+        EXPECT_TRUE(rank.engine->wait().ok());
+        EXPECT_TRUE(rank.engine->last_line_is_whole()) << rank.trouble;
+      },
+      short_timeout);
+  expect_found(3, {level(LevelKind::shared, Layout::one_file)}, 60);
 }
 
 TEST_F(EngineTest, all_ranks_stop_at_one_call_also_where_the_last_checkpoint_hangs) {

@@ -198,7 +198,7 @@ TEST_P(CommContract, exchanges_of_one_tag_are_received_in_the_order_of_their_sta
 }
 
 TEST_P(CommContract, an_exchange_whose_other_side_never_comes_ends_in_time_and_breaks_the_group) {
-  static constexpr milliseconds bound{1000};
+  static constexpr milliseconds bound{BACKSTAY_TEST_PACE * 1000};
   on_all_ranks(
       [&](Comm& comm) {
         const auto begin = Clock::now();
@@ -332,7 +332,7 @@ TEST_P(CommContract, a_message_of_another_size_is_refused_and_breaks_the_group) 
 }
 
 TEST_P(CommContract, a_missing_rank_is_a_timeout_and_the_group_is_broken_afterwards) {
-  static constexpr milliseconds bound{1000};
+  static constexpr milliseconds bound{BACKSTAY_TEST_PACE * 1000};
   on_all_ranks(
       [&](Comm& comm) {
         if (comm.size() == 1) return;
@@ -363,7 +363,7 @@ TEST_P(CommContract, a_missing_rank_is_a_timeout_and_the_group_is_broken_afterwa
 }
 
 TEST_P(CommContract, a_started_duplicate_waits_for_ranks_that_come_late) {
-  static constexpr milliseconds bound{300};
+  static constexpr milliseconds bound{BACKSTAY_TEST_PACE * 300};
   on_all_ranks(
       [&](Comm& comm) {
         auto side = expect_ok(comm.duplicate());
@@ -381,7 +381,7 @@ TEST_P(CommContract, a_started_duplicate_waits_for_ranks_that_come_late) {
 }
 
 TEST_P(CommContract, a_message_that_never_comes_is_a_timeout) {
-  static constexpr milliseconds bound{500};
+  static constexpr milliseconds bound{BACKSTAY_TEST_PACE * 500};
   on_all_ranks(
       [](Comm& comm) {
         auto never = std::make_shared<Bytes>(100);
@@ -395,7 +395,7 @@ TEST_P(CommContract, a_message_that_never_comes_is_a_timeout) {
 }
 
 TEST_P(CommContract, started_all_max_without_a_rank_is_a_timeout_for_those_who_ask) {
-  static constexpr milliseconds bound{1000};
+  static constexpr milliseconds bound{BACKSTAY_TEST_PACE * 1000};
   on_all_ranks(
       [](Comm& comm) {
         if (comm.size() == 1) return;
