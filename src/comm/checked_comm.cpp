@@ -52,13 +52,6 @@ Result<std::unique_ptr<PendingComm>> CheckedComm::start_duplicate() {
   return guarded("duplicate", [&] { return do_start_duplicate(); });
 }
 
-Result<std::unique_ptr<Comm>> CheckedComm::split(int color) {
-  return guarded("split", [&]() -> Result<std::unique_ptr<Comm>> {
-    if (color < 0) return fail(Code::invalid_argument, "the color is ", color, "; it must not be negative");
-    return do_split(color);
-  });
-}
-
 Result<void> CheckedComm::barrier() {
   return guarded("barrier", [&] { return do_barrier(); });
 }

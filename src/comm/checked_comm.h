@@ -41,7 +41,6 @@ class CheckedComm : public Comm {
   Result<std::unique_ptr<Comm>> duplicate() final;
   Result<std::unique_ptr<Comm>> duplicate_for_background() final;
   Result<std::unique_ptr<PendingComm>> start_duplicate() final;
-  Result<std::unique_ptr<Comm>> split(int color) final;
   Result<void> barrier() final;
   Result<std::vector<Bytes>> all_gather(ByteView mine) final;
   Result<Bytes> broadcast(int root, ByteView mine) final;
@@ -58,7 +57,6 @@ class CheckedComm : public Comm {
   /// Where threads make no difference: the same.
   virtual Result<std::unique_ptr<Comm>> do_duplicate_for_background() { return do_duplicate(); }
   virtual Result<std::unique_ptr<PendingComm>> do_start_duplicate() = 0;
-  virtual Result<std::unique_ptr<Comm>> do_split(int color) = 0;
   virtual Result<void> do_barrier() = 0;
   virtual Result<std::vector<Bytes>> do_all_gather(ByteView mine) = 0;
   virtual Result<Bytes> do_broadcast(int root, ByteView mine) = 0;

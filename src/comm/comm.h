@@ -62,8 +62,6 @@ class Comm {
   /// duplicate(), started here and finished when test() says so. It never times out: it is for ranks that come when
   /// they come, after others have waited for them in vain.
   virtual Result<std::unique_ptr<PendingComm>> start_duplicate() = 0;
-  /// Collective: the ranks that give the same `color` (>= 0), in rank order.
-  virtual Result<std::unique_ptr<Comm>> split(int color) = 0;
 
   virtual Result<void> barrier() = 0;
   /// What every rank gave, in rank order; sizes may differ, and may be 0 (each below 2 GiB, the sum too).

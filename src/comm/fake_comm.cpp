@@ -271,18 +271,6 @@ class FakeComm final : public CheckedComm {
     return std::unique_ptr<PendingComm>(std::make_unique<FakePendingComm>(group_, id, name, health()));
   }
 
-  Result<std::unique_ptr<Comm>> do_split(int color) override {
-    Group part{group_.world, cat(group_.name, "/split", calls_, ".", color), {}, 0};
-    auto all = meet("split", encode({color}));
-    if (!all) return all.failure();
-    for (std::size_t i = 0; i < all->size(); ++i) {
-      if (decode((*all)[i]).front() != color) continue;
-      if (static_cast<int>(i) == rank()) part.rank = static_cast<int>(part.members.size());
-      part.members.push_back(group_.members[i]);
-    }
-    return std::unique_ptr<Comm>(std::make_unique<FakeComm>(std::move(part)));
-  }
-
   Result<void> do_barrier() override {
     auto all = meet("barrier", {});
     if (!all) return all.failure();

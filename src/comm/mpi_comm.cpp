@@ -240,7 +240,6 @@ class MpiComm final : public CheckedComm {
   Result<std::unique_ptr<Comm>> do_duplicate() override;
   Result<std::unique_ptr<Comm>> do_duplicate_for_background() override;
   Result<std::unique_ptr<PendingComm>> do_start_duplicate() override;
-  Result<std::unique_ptr<Comm>> do_split(int color) override;
   Result<void> do_barrier() override;
   Result<std::vector<Bytes>> do_all_gather(ByteView mine) override;
   Result<Bytes> do_broadcast(int root, ByteView mine) override;
@@ -310,24 +309,12 @@ Result<std::unique_ptr<PendingComm>> MpiComm::do_start_duplicate() {
   return std::unique_ptr<PendingComm>(std::move(pending));
 }
 
-/// MPI_Comm_split and its like block. Once all ranks are known to be there that is a matter of moments, so they meet
+/// MPI_Comm_split_type blocks. Once all ranks are known to be there that is a matter of moments, so they meet
 /// first, within the time-out.
 Result<void> MpiComm::meet_before_a_blocking_call(const char* operation) {
   if (!group_->may_call_mpi())
     return fail(Code::invalid_argument, operation, " blocks inside MPI, so the application's thread has to call it");
   return do_barrier();
-}
-
-Result<std::unique_ptr<Comm>> MpiComm::do_split(int color) {
-  BACKSTAY_TRY(meet_before_a_blocking_call("MPI_Comm_split"));
-  MPI_Comm made = MPI_COMM_NULL;
-  BACKSTAY_TRY(check(MPI_Comm_split(handle(), color, rank(), &made)));
-  auto group = std::make_shared<Communicator>(made, group_->options());
-  int part_rank = 0;
-  int part_size = 0;
-  BACKSTAY_TRY(check(MPI_Comm_rank(made, &part_rank)));
-  BACKSTAY_TRY(check(MPI_Comm_size(made, &part_size)));
-  return std::unique_ptr<Comm>(std::make_unique<MpiComm>(std::move(group), part_rank, part_size));
 }
 
 Result<void> MpiComm::do_barrier() {

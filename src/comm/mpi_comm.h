@@ -67,7 +67,7 @@ struct MpiOptions {
 /// Collective over `comm`, which is duplicated (errors return, they do not abort) and freed with the result.
 ///
 /// With a courier, calls from the application's thread go to MPI directly and calls from another thread go through the
-/// courier, except split() and shared_memory_node(): MPI has no nonblocking form of these, so they are refused there.
+/// courier, except shared_memory_node(): MPI has no nonblocking form of it, so it is refused there.
 ///
 /// What an operation that failed or timed out has given to MPI (request, buffers) is kept for the rest of the process,
 /// as MPI may still touch it. Memory of the caller is given to MPI only with shared ownership (`keep`).

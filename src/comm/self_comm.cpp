@@ -42,7 +42,6 @@ class SelfComm final : public CheckedComm {
   Result<std::unique_ptr<PendingComm>> do_start_duplicate() override {
     return std::unique_ptr<PendingComm>(std::make_unique<SelfPendingComm>());
   }
-  Result<std::unique_ptr<Comm>> do_split(int) override { return make_self_comm(); }
   Result<void> do_barrier() override { return {}; }
   Result<std::vector<Bytes>> do_all_gather(ByteView mine) override {
     return std::vector<Bytes>{Bytes(mine.data(), mine.data() + mine.size())};

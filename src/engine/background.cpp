@@ -45,8 +45,9 @@ Background::~Background() {
   thread_.join();
 }
 
-Result<void> Background::wait_until(const std::function<bool()>& ready, const char* what) {
-  const auto end = std::chrono::steady_clock::now() + options_.timeout;
+Result<void> Background::wait_until(const std::function<bool()>& ready, const char* what, double part) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::milliseconds>(
+                                                          std::chrono::duration<double>(options_.timeout) * part);
   std::unique_lock lock(mutex_);
   // With a pump this thread carries the background's messages, so it looks again every 100 microseconds.
   const auto look = options_.pump ? std::chrono::microseconds(100) : std::chrono::microseconds(100000);
@@ -84,8 +85,8 @@ std::size_t Background::in_flight() const {
   return in_flight_;
 }
 
-Result<void> Background::wait_idle() {
-  return wait_until([this] { return in_flight_ == 0; }, "writing the last checkpoint");
+Result<void> Background::wait_idle(double part) {
+  return wait_until([this] { return in_flight_ == 0; }, "writing the last checkpoint", part);
 }
 
 void Background::run() {

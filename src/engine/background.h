@@ -47,17 +47,17 @@ class Background {
   /// Hands a filled checkpoint to the thread.
   void put(std::unique_ptr<Checkpoint> checkpoint);
   [[nodiscard]] std::size_t in_flight() const;
-  /// Until everything put so far is settled; bounded: Code::timeout.
-  Result<void> wait_idle();
-  /// Staging memory held, bytes.
+  /// Until everything put so far is settled; bounded by that part of the time-out: Code::timeout.
+  Result<void> wait_idle(double part = 1);
   /// The thread talks to other ranks in `comm` from now on; nothing may be in flight.
   void use(comm::Comm& comm) { comm_ = &comm; }
+  /// Staging memory held, bytes.
   [[nodiscard]] std::uint64_t staging_bytes() const { return staging_bytes_; }
 
  private:
   void run();
   void write(Checkpoint& checkpoint);
-  Result<void> wait_until(const std::function<bool()>& ready, const char* what);
+  Result<void> wait_until(const std::function<bool()>& ready, const char* what, double part = 1);
 
   std::vector<Level>& levels_;
   const Job& job_;

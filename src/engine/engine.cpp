@@ -59,23 +59,11 @@ Result<void> Engine::open() {
   job_.id = as_text(*agreed_id);
   BACKSTAY_TRY(agree(groups_.app(), make_levels()));
   BACKSTAY_TRY(agree(groups_.app(), lock_directories()));
-  BACKSTAY_TRY(split_groups());
   const auto inventory = take_inventory(levels_, {}, groups_.app());
   if (!inventory) return inventory.failure();
   BACKSTAY_TRY(look_at_other_levels());
   note_lines(*inventory);
   start_background();
-  return {};
-}
-
-/// Each rank of a file that several ranks write meets the others there.
-Result<void> Engine::split_groups() {
-  for (auto& level : levels_) {
-    if (level.groups.size() >= static_cast<std::size_t>(groups_.app().size())) continue;
-    auto group = groups_.background().split(static_cast<int>(level.my_group));
-    if (!group) return group.failure();
-    level.group_comm = std::move(*group);
-  }
   return {};
 }
 
@@ -188,9 +176,17 @@ Result<void> Engine::lock_directories() {
 
 void Engine::note_lines(const Inventory& inventory) {
   next_line_ = std::max(next_line_, catalog::newest_number(inventory.contents) + 1);
-  for (auto& level : levels_) level.whole.clear();
-  for (auto it = inventory.candidates.rbegin(); it != inventory.candidates.rend(); ++it)
-    if (it->trouble.empty()) levels_[static_cast<std::size_t>(it->level)].whole.push_back(it->line);
+  for (auto& level : levels_) {
+    level.whole.clear();
+    level.partial.clear();
+  }
+  for (auto it = inventory.candidates.rbegin(); it != inventory.candidates.rend(); ++it) {
+    Level& level = levels_[static_cast<std::size_t>(it->level)];
+    if (it->trouble.empty())
+      level.whole.push_back(it->line);
+    else if (it->code != Code::version)
+      level.partial.push_back(it->line);
+  }
 }
 
 void Engine::start_background() {
@@ -210,6 +206,7 @@ void Engine::start_background() {
 
 Result<Outcome> Engine::checkpoint(bool now, bool signal) {
   decider_.begin_call(monotonic());
+  ++checkpoints_;
   if (position_ < missed_until_) {
     ++position_;
     return Outcome::skipped;
@@ -268,8 +265,16 @@ Failure Engine::others_missing() const {
 
 /// Collective: every rank has noticed.
 Result<void> Engine::start_over() {
-  std::vector<std::int64_t> mine{static_cast<std::int64_t>(position_), static_cast<std::int64_t>(next_line_),
-                                 decider_.stop() ? 1 : 0, stopping_ ? 1 : 0};
+  // The number of a call is how many this rank has made, and by how much a resume set it off.
+  const std::int64_t offset = static_cast<std::int64_t>(decider_.call()) - checkpoints_;
+  std::vector<std::int64_t> mine{static_cast<std::int64_t>(position_),
+                                 static_cast<std::int64_t>(next_line_),
+                                 decider_.stop() ? 1 : 0,
+                                 stopping_ ? 1 : 0,
+                                 offset,
+                                 resumes_,
+                                 -resumes_,
+                                 half_resumed_ ? 1 : 0};
   const std::size_t fixed = mine.size();
   for (const bool forced : forced_) mine.push_back(forced ? 1 : 0);
   const auto all = groups_.app().all_max(std::move(mine));
@@ -278,6 +283,9 @@ Result<void> Engine::start_over() {
   decider_.start_over((*all)[2] != 0);
   next_line_ = static_cast<std::uint64_t>((*all)[1]);
   stopping_ = (*all)[3] != 0;
+  decider_.set_call(static_cast<std::uint64_t>(checkpoints_ + (*all)[4]));
+  half_resumed_ = (*all)[5] != -(*all)[6] || (*all)[7] != 0;
+  resumes_ = (*all)[5];
   for (std::size_t i = 0; i < forced_.size(); ++i) forced_[i] = (*all)[fixed + i] != 0;
   last_levels_.clear();
   owed_.assign(owed_.size(), false);
@@ -290,7 +298,6 @@ Result<void> Engine::mend_background() {
   if (const auto renewed = groups_.renew_background(); !renewed)
     return renewed.failure().code == Code::timeout ? others_missing() : renewed.failure();
   background_->use(groups_.background());
-  BACKSTAY_TRY(agree(groups_.app(), split_groups()));  // all mend again at the next call, or none
   const auto inventory = take_inventory(levels_, {}, groups_.app());
   if (!inventory) return inventory.failure();
   note_lines(*inventory);
@@ -366,6 +373,10 @@ Result<Outcome> Engine::take(std::vector<bool> levels, bool must_wait) {
 }
 
 Result<Outcome> Engine::capture(const std::vector<bool>& levels) {
+  if (half_resumed_)
+    return fail(Code::mismatch,
+                "resume() ended on some ranks only, so what the ranks hold is not of one moment: nothing ",
+                "is saved until all ranks have called it again");
   if (const auto left = what_is_left_behind(); !left.empty()) hooks_.say(left);
   const std::uint64_t line = next_line_++;  // also where this rank alone fails: the others have used it
   auto checkpoint = background_->take();
@@ -402,8 +413,11 @@ std::string Engine::what_is_left_behind() const {
              "come: call resume() before the first checkpoint(), or start in another directory");
 }
 
-/// All ranks stop at this call, whatever becomes of the line.
+/// All ranks stop at this call, whatever becomes of the line. A rank that was late finds an agreement that the others
+/// have given up: it must not stop alone, so all hear first that all are here.
 Result<Outcome> Engine::take_last() {
+  const auto here = groups_.app().all_max({1});
+  if (!here) return here.failure().code == Code::timeout ? others_missing() : here.failure();
   stopping_ = true;
   const auto written = write_last();
   last_settled_ = written.ok();
@@ -415,7 +429,7 @@ Result<void> Engine::write_last() {
   std::vector<bool> durable;
   for (const auto& level : levels_) durable.push_back(level.config.kind != LevelKind::memory);
   if (!any(durable)) durable.assign(levels_.size(), true);
-  BACKSTAY_TRY(agree(groups_.app(), background_->wait_idle()));
+  BACKSTAY_TRY(settle());
   const auto broken = groups_.app().all_max({groups_.background().works() ? 0 : 1});
   if (!broken) return broken.failure();
   if (broken->front() != 0) BACKSTAY_TRY(mend_background());
@@ -430,11 +444,32 @@ bool Engine::last_line_is_whole() const {
                      [&](const Level& level) { return !level.whole.empty() && level.whole.back() == next_line_ - 1; });
 }
 
+/// Collective: until the backgrounds of all ranks are done. In short turns, so that a rank whose storage hangs and
+/// those who wait for it do not lose patience with each other at the same moment.
+Result<void> Engine::settle() {
+  const auto end = std::chrono::steady_clock::now() + config_.timeout;
+  while (true) {
+    const auto idle = background_->wait_idle(0.25);
+    const auto all = groups_.app().all_max({idle ? 0 : 1, std::chrono::steady_clock::now() < end ? 0 : 1});
+    if (!all) return all.failure();
+    if (all->front() == 0) return {};
+    if (all->back() != 0 && idle) return agree(groups_.app(), {});
+    if (all->back() != 0)
+      return agree(groups_.app(),
+                   fail(Code::timeout, "writing the last checkpoint was not done within the option timeout (",
+                        human_seconds(std::chrono::duration<double>(config_.timeout).count()),
+                        "): the storage is stuck, or a rank"));
+  }
+}
+
+/// The background of this rank is done; others wait for this in a call of theirs.
+Result<void> Engine::settled_here() { return background_->wait_idle(0.5); }
+
 // ---- the rest --------------------------------------------------------------------------------------------------
 
 Result<void> Engine::wait() {
   BACKSTAY_TRY(meet());
-  BACKSTAY_TRY(agree(groups_.app(), background_->wait_idle()));
+  BACKSTAY_TRY(settle());
   decider_.all_done();
   return {};
 }
@@ -443,7 +478,7 @@ Result<Resumed> Engine::resume() {
   looked_back_ = true;
   BACKSTAY_TRY(meet());
   const double start = monotonic();
-  const auto inventory = take_inventory(levels_, background_->wait_idle(), groups_.app());
+  const auto inventory = take_inventory(levels_, settled_here(), groups_.app());
   if (!inventory) return inventory.failure();
   note_lines(*inventory);
   const auto found =
@@ -453,6 +488,8 @@ Result<Resumed> Engine::resume() {
     if (line > found->line)
       hooks_.say(cat("line ", line, " lies at level ", level, ", which is not among the levels of this run, and was ",
                      "passed over: name it in the option levels to go on from there"));
+  ++resumes_;
+  half_resumed_ = false;
   if (found->line == 0) return Resumed{};
   job_.id = found->manifest.job;
   for (const auto& [level, line] : found->rejected) {
@@ -470,7 +507,7 @@ Result<Resumed> Engine::resume() {
 
 Result<Verified> Engine::verify() {
   BACKSTAY_TRY(meet());
-  const auto inventory = take_inventory(levels_, background_->wait_idle(), groups_.app());
+  const auto inventory = take_inventory(levels_, settled_here(), groups_.app());
   if (!inventory) return inventory.failure();
   auto damage = check_all(*inventory, levels_, groups_.app());
   if (!damage) return damage.failure();
@@ -492,7 +529,7 @@ std::vector<catalog::Candidate> newest_of_each_level(std::vector<catalog::Candid
 Result<void> Engine::prune(std::size_t keep) {
   if (keep == 0) return fail(Code::invalid_argument, "prune(0) would remove every line: keep 1 or more");
   BACKSTAY_TRY(meet());
-  auto kept = take_inventory(levels_, background_->wait_idle(), groups_.app());
+  auto kept = take_inventory(levels_, settled_here(), groups_.app());
   if (!kept) return kept.failure();
   kept->candidates = newest_of_each_level(std::move(kept->candidates), keep);
   const auto damage = check_all(*kept, levels_, groups_.app());

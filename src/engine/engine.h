@@ -92,7 +92,8 @@ class Engine {
   Result<void> meet();
   Result<void> start_over();
   Result<void> mend_background();
-  Result<void> split_groups();
+  Result<void> settle();
+  Result<void> settled_here();
   [[nodiscard]] Failure others_missing() const;
   [[nodiscard]] Failure missed() const;
   Result<void> write_last();
@@ -118,6 +119,9 @@ class Engine {
   std::uint64_t captured_ = 0;
   std::uint64_t position_ = 0;      ///< of this rank among the calls that all ranks make in the same order
   std::uint64_t missed_until_ = 0;  ///< calls up to this one were made without some rank
+  std::int64_t checkpoints_ = 0;    ///< calls of checkpoint() that this rank has made
+  std::int64_t resumes_ = 0;        ///< calls of resume() that have ended well here
+  bool half_resumed_ = false;       ///< the last one ended well on some ranks only
   std::uint64_t resumed_call_ = 0;  ///< the state at this call is the one that was put back
   std::vector<bool> forced_;        ///< levels that the next call must write: copies were missing
   std::vector<std::pair<std::string, std::uint64_t>> other_lines_;  ///< newest ones at levels that are not ours

@@ -267,14 +267,72 @@ TEST_F(EngineTest, a_second_stall_while_ranks_come_together_is_survived_as_the_f
   }
 }
 
+TEST_F(EngineTest, a_signal_while_a_rank_is_late_stops_all_ranks_at_one_call_with_a_last_line) {
+  std::array<int, 3> stopped{};
+  comm::run_ranks(
+      3,
+      [&](comm::Comm& comm) {
+        Rank rank(comm, dir_, {level(LevelKind::shared)}, 2,
+                  [](EngineConfig& config) { config.timeout = short_timeout; });
+        int& calls = stopped[static_cast<std::size_t>(comm.rank())];
+        Result<Outcome> outcome = Outcome::not_due;
+        while ((!outcome || *outcome != Outcome::stop) && ++calls < 60) {
+          if (comm.rank() == 2 && calls == 5) std::this_thread::sleep_for(4 * short_timeout);
+          std::this_thread::sleep_for(computing);
+          for (auto& x : rank.u) x = calls;
+          outcome = rank.engine->checkpoint(false, comm.rank() == 0 && calls >= 5);
+        }
+        EXPECT_LT(calls, 60);
+        EXPECT_TRUE(rank.engine->last_line_is_whole()) << rank.trouble;
+      },
+      short_timeout);
+  EXPECT_EQ(stopped[0], stopped[1]);
+  EXPECT_EQ(stopped[0], stopped[2]);
+  expect_found(3, {level(LevelKind::shared)}, stopped[0]);
+}
+
+TEST_F(EngineTest, after_a_resume_that_ended_on_some_ranks_only_nothing_is_saved_until_the_next) {
+  write(3, {level(LevelKind::shared)}, {1, 2, 3});
+  comm::run_ranks(
+      3,
+      [&](comm::Comm& comm) {
+        Rank rank(comm, dir_, {level(LevelKind::shared)}, 2,
+                  [](EngineConfig& config) { config.timeout = short_timeout; });
+        bool sleeps = comm.rank() == 1;
+        RegionSpec spec = rank.engine->regions().specs().front();
+        ASSERT_TRUE(rank.engine->regions().remove("u").ok());
+        spec.reshape = [&, reshape = spec.reshape](const Extents& shape) {
+          if (std::exchange(sleeps, false)) std::this_thread::sleep_for(3 * short_timeout);
+          return reshape(shape);
+        };
+        ASSERT_TRUE(rank.engine->regions().add(spec).ok());
+        EXPECT_EQ(rank.engine->resume().ok(), comm.rank() == 1);
+        int refused = 0;
+        for (int call = 0; call < 40; ++call) {
+          std::this_thread::sleep_for(computing);
+          const auto outcome = rank.engine->checkpoint(true, false);
+          EXPECT_FALSE(call > 0 && outcome && *outcome == Outcome::taken) << "the first call cannot know yet";
+          if (!outcome && outcome.failure().what.find("resume() ended on some ranks") != std::string::npos) ++refused;
+        }
+        EXPECT_GT(refused, 0);
+        const auto found = rank.engine->resume();
+        ASSERT_TRUE(found.ok()) << found.failure().what;
+        for (double x : rank.u) EXPECT_EQ(x, 3);
+        rank.write(4);
+        EXPECT_TRUE(rank.engine->last_line_is_whole()) << rank.trouble;
+      },
+      short_timeout);
+  expect_found(3, {level(LevelKind::shared)}, 4);
+}
+
 /// A store whose syncs hang for a while, once, on one rank: a disk that is gone for some time.
-std::function<void(EngineConfig&)> hangs_once(int rank, int me) {
+std::function<void(EngineConfig&)> hangs_once(int rank, int me, std::string name = "") {
   return [=](EngineConfig& config) {
     config.timeout = short_timeout;
     if (me != rank) return;
     auto plan = std::make_shared<store::FaultPlan>();
-    plan->before_each([hung = std::make_shared<std::atomic<bool>>(false)](const store::FaultPlan::Step& step) {
-      if (step.operation == store::Operation::sync && !hung->exchange(true))
+    plan->before_each([name, hung = std::make_shared<std::atomic<bool>>(false)](const store::FaultPlan::Step& step) {
+      if (step.operation == store::Operation::sync && step.path.ends_with(name) && !hung->exchange(true))
         std::this_thread::sleep_for(4 * short_timeout);
     });
     config.wrap_store = [plan](std::shared_ptr<store::Store> inner) {
@@ -307,6 +365,25 @@ TEST_F(EngineTest, a_disk_that_hangs_for_longer_than_the_timeout_costs_lines_and
       expect_found(4, {config}, 2);
     }
   }
+}
+
+TEST_F(EngineTest, a_line_that_a_hung_disk_committed_alone_goes_with_the_lines_of_its_time) {
+  comm::run_ranks(
+      2,
+      [&](comm::Comm& comm) {
+        Rank rank(comm, dir_, {level(LevelKind::local)}, 2, hangs_once(1, comm.rank(), "manifest.part"));
+        EXPECT_EQ(*rank.engine->checkpoint(true, false), Outcome::taken);
+        for (int call = 0; call < 80; ++call) {
+          std::this_thread::sleep_for(computing);
+          (void)rank.engine->checkpoint(call % 4 == 0, false).ok();
+        }
+        EXPECT_TRUE(rank.engine->wait().ok());
+        const auto found = rank.engine->verify();
+        ASSERT_TRUE(found.ok()) << found.failure().what;
+        EXPECT_EQ(found->lines, 2U);
+        EXPECT_TRUE(found->damage.empty()) << found->damage.front();
+      },
+      short_timeout);
 }
 
 TEST_F(EngineTest, a_program_that_saves_at_every_call_is_protected_again_after_a_disk_hung) {

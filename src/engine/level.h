@@ -54,10 +54,10 @@ struct Level {
   std::shared_ptr<const store::DirLock> lock;  ///< of the leader: nothing is written or removed without it
   std::vector<FileGroup> groups;               ///< of the whole level
   std::size_t my_group = 0;
-  std::unique_ptr<comm::Comm> group_comm;  ///< for groups of more than one rank; the background's
   std::optional<redundancy::PartnerPlan> partners;
   std::vector<std::uint64_t> whole;    ///< committed lines, oldest first; the same on every rank
   std::vector<std::uint64_t> damaged;  ///< lines that resume had to pass over: retired after the next commit
+  std::vector<std::uint64_t> partial;  ///< lines that lack something: retired when they would be surplus if whole
 };
 
 }  // namespace backstay::engine

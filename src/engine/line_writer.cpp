@@ -1,6 +1,7 @@
 #include "engine/line_writer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/crc32c.h"
@@ -20,6 +21,29 @@ struct FileFacts {
 
 /// Nothing is written or removed where another job may be at work.
 Result<void> check_lock(const Level& level) { return level.lock ? level.lock->check() : Result<void>{}; }
+
+/// Messages to and from several ranks at once.
+class Exchanges {
+ public:
+  Exchanges(comm::Comm& comm, comm::Keep keep) : comm_(comm), keep_(std::move(keep)) {}
+  Result<void> start(int other, ByteView out, MutableByteView in) {
+    constexpr int tag = 6;
+    auto started = comm_.start_exchange(other, out, other, in, tag, keep_);
+    if (!started) return started.failure();
+    under_way_.push_back(std::move(*started));
+    return {};
+  }
+  Result<void> finish() {
+    BACKSTAY_TRY(comm::finish(under_way_));
+    under_way_.clear();
+    return {};
+  }
+
+ private:
+  comm::Comm& comm_;
+  comm::Keep keep_;
+  std::vector<std::unique_ptr<comm::Pending>> under_way_;
+};
 
 class LineWriter {
  public:
@@ -109,37 +133,71 @@ class LineWriter {
     std::shared_ptr<const format::Frame> frame;  ///< empty on all but the first rank
   };
 
-  /// The ranks of a file tell each other what they are about to write: all need the sizes, the first one the segments.
-  /// Only a failure of the communicator is returned: others wait in written_, so that all ranks go on to the agreement.
+  /// What a rank tells the first rank of its file, and hears from it. Messages may be on their way when a wait for them
+  /// ends, so they own it.
+  struct Letter {
+    std::array<std::uint64_t, 2> sizes{};  ///< of the rank's area and of its table, bytes
+    Bytes table;
+    std::uint64_t area_offset = 0;
+  };
+  using Letters = std::vector<std::shared_ptr<Letter>>;
+
+  /// The ranks of a file tell its first one what they are about to write, and learn where. Only a failure of the
+  /// communicator is returned: others wait in written_, so that all ranks go on to the agreement.
   Result<Layout> lay_out() {
     Layout out;
-    std::vector<format::Area> areas{{comm_.rank(), checkpoint_.capture.segments}};
-    if (group().ranks.size() > 1) {
-      WireWriter mine;
-      mine.number(format::area_size(checkpoint_.capture.segments));
-      mine.bytes(format::encode_table({job_.id, checkpoint_.line, group().name, checkpoint_.capture.segments}));
-      const auto all = level_.group_comm->all_gather(mine.message());
-      if (!all) return all.failure();
-      areas.clear();
-      for (std::size_t i = 0; i < all->size(); ++i) {
-        WireReader in((*all)[i]);
-        const auto size = in.number<std::uint64_t>();
-        if (group().ranks[i] < comm_.rank()) out.area_offset += size;
-        if (!first_of_group()) continue;
-        auto table = format::decode_table(in.bytes());
-        if (!table) {
-          written_ = table.failure();
-          break;
-        }
-        areas.push_back({group().ranks[i], std::move(table->segments)});
-      }
+    const auto& segments = checkpoint_.capture.segments;
+    if (!first_of_group()) {
+      auto letter = std::make_shared<Letter>();
+      letter->table = format::encode_table({job_.id, checkpoint_.line, group().name, segments});
+      letter->sizes = {format::area_size(segments), letter->table.size()};
+      BACKSTAY_TRY(ask_for_a_place(letter));
+      out.area_offset = letter->area_offset;
+      return out;
     }
-    if (!first_of_group()) return out;
+    std::vector<format::Area> areas{{comm_.rank(), segments}};
+    const auto letters = give_places(format::first_area + format::area_size(segments));
+    if (!letters) return letters.failure();
+    for (std::size_t i = 0; i < letters->size(); ++i) {
+      auto table = format::decode_table((*letters)[i]->table);
+      if (table)
+        areas.push_back({group().ranks[i + 1], std::move(table->segments)});
+      else if (written_)
+        written_ = table.failure();
+    }
     auto frame = format::frame_file({job_.id, checkpoint_.line, level_.name, checkpoint_.time}, group().name, areas);
     if (!frame) written_ = frame.failure();
     out.frame = std::make_shared<const format::Frame>(frame ? std::move(*frame) : format::Frame{});
     my_facts_ = {out.frame->size, out.frame->table_crc};
     return out;
+  }
+
+  Result<void> ask_for_a_place(const std::shared_ptr<Letter>& letter) {
+    const int first = group().ranks.front();
+    Exchanges mail(comm_, letter);
+    BACKSTAY_TRY(mail.start(first, std::as_bytes(std::span(letter->sizes)), {}));
+    BACKSTAY_TRY(mail.start(first, letter->table, {}));
+    BACKSTAY_TRY(mail.start(first, {}, std::as_writable_bytes(std::span(&letter->area_offset, 1))));
+    return mail.finish();
+  }
+
+  /// The letters of the other ranks of this file, in order; their areas follow each other from `next` on.
+  Result<Letters> give_places(std::uint64_t next) {
+    Letters letters(group().ranks.size() - 1);
+    for (auto& letter : letters) letter = std::make_shared<Letter>();
+    Exchanges mail(comm_, std::make_shared<const Letters>(letters));
+    for (std::size_t i = 0; i < letters.size(); ++i)
+      BACKSTAY_TRY(mail.start(group().ranks[i + 1], {}, std::as_writable_bytes(std::span(letters[i]->sizes))));
+    BACKSTAY_TRY(mail.finish());
+    for (std::size_t i = 0; i < letters.size(); ++i) {
+      Letter& letter = *letters[i];
+      letter.area_offset = next;
+      next += letter.sizes[0];
+      letter.table.resize(letter.sizes[1]);
+      BACKSTAY_TRY(mail.start(group().ranks[i + 1], std::as_bytes(std::span(&letter.area_offset, 1)), letter.table));
+    }
+    BACKSTAY_TRY(mail.finish());
+    return letters;
   }
 
   /// Writes this rank's area and, as the first of its file, the frame; makes the partner's copy. Failures are returned
@@ -267,6 +325,12 @@ Result<void> retire_surplus(Level& level, std::size_t keep) {
   for (auto line : lines) std::erase(level.whole, line);
   lines.insert(lines.end(), level.damaged.begin(), level.damaged.end());
   level.damaged.clear();
+  // A node whose disk hung may have committed a line that the others had given up.
+  const auto oldest = level.whole.size() >= keep ? level.whole.front() : 0;
+  std::erase_if(level.partial, [&](auto line) {
+    if (line < oldest) lines.push_back(line);
+    return line < oldest;
+  });
   if (!level.leader) return {};
   if (auto mine = check_lock(level); !mine)  // a node that lost its directory has no old lines to remove
     return mine.failure().code == Code::not_found ? Result<void>{} : mine;

@@ -27,7 +27,6 @@ struct Ranks {
   std::string name;
   /// Runs the body on every rank of a new group with that time-out. Called by all processes, if there are several.
   std::function<void(const Body&, milliseconds timeout)> run;
-  bool can_split = true;  ///< the thread that runs the body may call split()
 };
 inline void PrintTo(const Ranks& ranks, std::ostream* out) { *out << ranks.name; }
 inline std::string name_of(const ::testing::TestParamInfo<Ranks>& info) { return info.param.name; }
@@ -268,20 +267,6 @@ TEST_P(CommContract, messages_of_a_duplicate_never_meet_those_of_the_original) {
     EXPECT_EQ(expect_ok(twin->all_max({2})).front(), 2);
     while (!expect_ok(pending->test())) std::this_thread::sleep_for(milliseconds(1));
     EXPECT_EQ(pending->values().front(), 1);
-  });
-}
-
-TEST_P(CommContract, split_makes_groups_of_one_color_in_rank_order) {
-  if (!GetParam().can_split) GTEST_SKIP() << "split() has to be called by the application's thread here";
-  on_all_ranks([](Comm& comm) {
-    auto part = expect_ok(comm.split(comm.rank() % 2));
-    EXPECT_EQ(part->rank(), comm.rank() / 2);
-    EXPECT_EQ(part->size(), (comm.size() + 1 - comm.rank() % 2) / 2);
-    const auto all = expect_ok(part->all_gather(pattern(5, comm.rank())));
-    for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], pattern(5, int(i) * 2 + comm.rank() % 2));
-    auto twin = expect_ok(part->duplicate());
-    EXPECT_EQ(expect_ok(twin->all_max({comm.rank()})).front(), (part->size() - 1) * 2 + comm.rank() % 2);
-    expect_ok(comm.barrier());
   });
 }
 

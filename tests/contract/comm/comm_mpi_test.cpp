@@ -117,12 +117,6 @@ TEST(MpiComm, an_application_that_never_pumps_is_a_timeout_and_not_a_hang) {
       [] {});
 }
 
-TEST(MpiComm, split_off_the_applications_thread_is_refused_with_a_courier) {
-  Courier courier;
-  auto comm = world(plenty, &courier);
-  beside([&] { EXPECT_EQ(comm->split(0).failure().code, Code::invalid_argument); }, [&] { courier.pump(); });
-}
-
 TEST(MpiComm, a_group_that_was_left_touches_mpi_no_more) {
   int provided = MPI_THREAD_SINGLE;
   MPI_Query_thread(&provided);
