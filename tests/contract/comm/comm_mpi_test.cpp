@@ -52,7 +52,7 @@ Ranks through_a_courier() {
     auto comm = world(timeout, &courier);
     beside([&] { body(*comm); }, [&] { courier.pump(); });
   };
-  return {"courier", run, false};
+  return {"courier", run};
 }
 
 INSTANTIATE_TEST_SUITE_P(Mpi, CommContract,
