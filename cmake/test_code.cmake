@@ -8,13 +8,11 @@ if(NOT BACKSTAY_SANITIZE)
 endif()
 
 # Time-outs that tests wait for are so many times longer where sanitizers make everything slower.
-set(pace 1)
-if(BACKSTAY_SANITIZE MATCHES "thread")
-  set(pace 5)
-elseif(BACKSTAY_SANITIZE)
-  set(pace 3)
+set(backstay_test_pace 1)
+if(BACKSTAY_SANITIZE)
+  set(backstay_test_pace 4)
 endif()
-target_compile_definitions(backstay_test_code INTERFACE BACKSTAY_TEST_PACE=${pace})
+target_compile_definitions(backstay_test_code INTERFACE BACKSTAY_TEST_PACE=${backstay_test_pace})
 
 if(BACKSTAY_UNITY)
   add_executable(backstay_test_headers EXCLUDE_FROM_ALL ${CMAKE_CURRENT_LIST_DIR}/test_headers.cpp)
