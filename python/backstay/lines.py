@@ -11,6 +11,7 @@ Problem, whose text is a sentence. Whole global arrays are put together in backs
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -26,6 +27,8 @@ import numpy as np
 FORMAT_VERSION = 1
 PAGE = 4096
 FIRST_AREA = 2 * PAGE
+MOST_MEMBERS = 255  # of a parity group
+REBUILT = "it is rebuilt from parity when the run resumes"
 LEVELS = ("shared", "partner", "local")  # in the order in which a reader prefers them
 MAX_DIMENSIONS = 7
 CHUNK = 1 << 22  # bytes read at once: large enough for a disk, small enough to stay in the cache
@@ -174,6 +177,25 @@ class DataFile:
 
 
 @dataclass(frozen=True)
+class ParityGroup:
+    """Ranks that share parity: of the first `owners` of them the files are covered; every one has a parity file."""
+
+    number: int
+    members: tuple
+    owners: int
+    parities: int
+    chunk: int
+    headers: tuple  # for each member the CRC of the first page of its parity file
+
+    def parity_name(self, rank: int) -> str:
+        return f"parity-{self.number:05d}-of-rank-{rank:05d}"
+
+    @property
+    def parity_size(self) -> int:
+        return PAGE + self.parities * self.chunk
+
+
+@dataclass(frozen=True)
 class Manifest:
     job: str
     line: int
@@ -183,6 +205,10 @@ class Manifest:
     time: float
     program: str
     files: tuple
+    groups: tuple = ()
+
+    def group_of(self, rank: int) -> ParityGroup | None:
+        return next((group for group in self.groups if rank in group.members[: group.owners]), None)
 
 
 _MANIFEST_LINE = re.compile(rb"backstay manifest (0|[1-9][0-9]{0,18}) (0|[1-9][0-9]{0,18}) ([0-9a-f]{8})\n")
@@ -218,6 +244,10 @@ def _manifest_from(f: _Fields) -> Manifest:
         raise Problem("it does not name every rank once")
     if len({file.name for file in files}) != len(files):
         raise Problem("it names a file twice")
+    given = f.list("groups") if "groups" in f.value else []
+    groups = tuple(_group_from(_Fields(item, "a parity group in it"), i, ranks) for i, item in enumerate(given))
+    if groups:
+        _check_groups(files, groups)
     return Manifest(
         job=f.text("job"),
         line=f.number("line"),
@@ -227,7 +257,32 @@ def _manifest_from(f: _Fields) -> Manifest:
         time=f.seconds("time"),
         program=f.text("program"),
         files=files,
+        groups=groups,
     )
+
+
+def _group_from(f: _Fields, number: int, ranks: int) -> ParityGroup:
+    members, headers = tuple(f.list("members")), tuple(f.list("headers"))
+    group = ParityGroup(number, members, f.number("owners"), f.number("parities"), f.number("chunk"), headers)
+    good = (
+        all(type(rank) is int and 0 <= rank < ranks for rank in members)
+        and len(set(members)) == len(members) == len(headers) <= MOST_MEMBERS
+        and group.owners <= len(members)
+        and 0 < group.parities < len(members)
+        and all(isinstance(crc, str) and re.fullmatch("[0-9a-f]{8}", crc) for crc in headers)
+    )
+    if not good:
+        raise Problem(f"its parity group {number} is not valid")
+    return group
+
+
+def _check_groups(files: tuple, groups: tuple) -> None:
+    """Every rank's file is covered by one group, whole."""
+    sizes = {file.ranks[0]: file.size for file in files if len(file.ranks) == 1}
+    owned = [(group, rank) for group in groups for rank in group.members[: group.owners]]
+    fits = all(sizes.get(rank, -1) <= group.chunk * (len(group.members) - group.parities) for group, rank in owned)
+    if not fits or sorted(rank for _, rank in owned) != sorted(sizes) or len(sizes) != len(files):
+        raise Problem("its parity groups do not cover every file once")
 
 
 def _data_file_from(f: _Fields, ranks: int) -> DataFile:
@@ -639,6 +694,7 @@ class Line:
     retired: bool = False  # no manifest, and a newer line of its level has one: its files will be used again
     notes: list = field(default_factory=list)  # what is amiss, although the line can be read
     usable: dict = field(default_factory=dict)  # file name -> [Instance]
+    from_parity: set = field(default_factory=set)  # names of files that are lost, and can be rebuilt
     _files: dict = field(default_factory=dict)
     _checked: dict = field(default_factory=dict)
     _tables: dict = field(default_factory=dict)
@@ -724,6 +780,8 @@ class Line:
             except Problem as problem:
                 failures.append(f"{instance.path}: {problem}")
         why = "; ".join(failures) or f"{file.name} is missing"
+        if file.name in self.from_parity:
+            why += f"; {REBUILT}"
         raise Unreadable(self, f"{self.heading} cannot be read: {why}.")
 
 
@@ -848,12 +906,42 @@ def _find_instances(line: Line) -> None:
             else:
                 line.usable.setdefault(file.name, []).append(instance)
         if file.name not in line.usable:
-            lost.append(" and ".join(problems))
+            lost.append((file, " and ".join(problems)))
         elif problems:
             line.notes += [f"{problem}; the other copy stands in" for problem in problems]
-    if lost:
-        more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
-        line.why = lost[0] + more
+    beyond = _beyond_parity(line, {file.ranks[0] for file, _ in lost})
+    for file, problem in lost:
+        if beyond.isdisjoint(file.ranks):
+            line.from_parity.add(file.name)
+            line.notes.append(f"{problem}; {REBUILT}")
+    gone = [problem for file, problem in lost if file.name not in line.from_parity]
+    if gone:
+        more = f" (and {len(gone) - 1} more)" if len(gone) > 1 else ""
+        line.why = gone[0] + more
+
+
+def _parity_path(line: Line, group: ParityGroup, rank: int) -> Path | None:
+    """Where a member's parity is; None: nowhere, or not as long as it was."""
+    for holding in line.valid_holdings:
+        path = holding.path / group.parity_name(rank)
+        with contextlib.suppress(OSError):
+            if path.stat().st_size == group.parity_size:
+                return path
+    return None
+
+
+def _beyond_parity(line: Line, lost: set) -> set:
+    """Of these lost ranks those whose files parity does not give back."""
+    out = set()
+    for rank in lost:
+        group = line.manifest.group_of(rank)
+        if group is None:
+            out.add(rank)
+            continue
+        gone = [member for member in group.members if member in lost or _parity_path(line, group, member) is None]
+        if len(gone) > group.parities:
+            out.add(rank)
+    return out
 
 
 def newest_whole(lines: list) -> Line | None:
@@ -895,11 +983,41 @@ def verify_line(line: Line, advance: Callable = lambda n: None) -> Verified:
         results = [[i.why] if i.why else verify_file(i.path, file, line.manifest, advance) for i in instances]
         good = [instance for instance, problems in zip(instances, results) if not problems]
         rest = f"; {good[0].path} is whole" if good else f"; level {line.level} has no other whole copy of it"
+        if not good and file.name in line.from_parity:
+            rest = f"; {REBUILT}"
         out.readable = out.readable and bool(good)
         for instance, problems in zip(instances, results):
             for problem in problems:
                 found(instance.path, f"{instance.path}: {problem}{rest}")
+    for group in line.manifest.groups if line.manifest else ():
+        for rank, crc in zip(group.members, group.headers):
+            path = _parity_path(line, group, rank)
+            why = _parity_problem(path, group, crc, advance) if path else "it is missing, or not as long as it was"
+            if why:
+                name = path or group.parity_name(rank)
+                found(name, f"{name}: {why}; the data can be read without it")
     return out
+
+
+def _parity_problem(path: Path, group: ParityGroup, crc: str, advance: Callable) -> str:
+    """What is wrong with a parity file, or nothing."""
+    try:
+        with open_to_read(path) as file:
+            page = read_at(file, 0, PAGE)
+            advance(PAGE)
+            if crc32c(page) != int(crc, 16):
+                return "the checksum of its header differs"
+            sums = page.split(b"\n")[0].split(b" ")[-group.parities :]  # of its parity: the last of all
+            for i, expected in enumerate(sums):
+                found = 0
+                for chunk in chunks_at(file, PAGE + i * group.chunk, group.chunk):
+                    found = crc32c(chunk, found)
+                    advance(len(chunk))
+                if found != int(expected, 16):
+                    return f"its parity {i} is not what was written"
+    except Problem as problem:
+        return str(problem)
+    return ""
 
 
 def verify_file(path: Path, expected: DataFile, manifest: Manifest, advance: Callable = lambda n: None) -> list:

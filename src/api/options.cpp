@@ -146,6 +146,52 @@ std::vector<std::string> level_names(Values& values) {
   return names;
 }
 
+/// "rs(K,P)" or "none".
+engine::ParityConfig parity_of(Values& values, const std::string& name) {
+  constexpr std::uint64_t most = 255;  // members of a group, from the arithmetic in 8 bits
+  const std::string text = values.text(name);
+  if (text == "none") return {};
+  const auto comma = text.find(',');
+  if (text.starts_with("rs(") && text.ends_with(")") && comma != text.npos) {
+    const auto k = parse_decimal(text.substr(3, comma - 3)),
+               p = parse_decimal(text.substr(comma + 1, text.size() - comma - 2));
+    if (k && p && *k >= 1 && *p >= 1 && *k <= most && *p <= most && *k + *p <= most)
+      return {static_cast<int>(*k), static_cast<int>(*p), {}};
+  }
+  values.refuse(name, "none or rs(K,P): groups of K + P, 255 at most, of which P may be lost, such as rs(6,2)");
+  return {};
+}
+
+/// "0-3/4-7": nodes, in sets. Nothing where it is not of that form.
+std::optional<std::vector<std::vector<int>>> sets_of(const std::string& text) {
+  constexpr std::uint64_t most = 1000000;
+  std::vector<std::vector<int>> sets;
+  for (const auto& set : split(text, '/')) {
+    sets.emplace_back();
+    for (const auto& word : split(set, ',')) {
+      const auto dash = word.find('-');
+      const auto first = parse_decimal(word.substr(0, dash));
+      const auto last = dash == word.npos ? first : parse_decimal(word.substr(dash + 1));
+      if (!first || !last || *first > *last || *last >= most) return {};
+      for (auto node = *first; node <= *last; ++node) sets.back().push_back(static_cast<int>(node));
+    }
+  }
+  return sets;
+}
+
+UnitChoice unit_of(Values& values, const std::string& name) {
+  const std::string text = values.text(name);
+  if (text == "node") return {};
+  if (text == "rank") return {UnitChoice::Kind::rank, "", {}};
+  if (text.starts_with("env:") && text.size() > 4) return {UnitChoice::Kind::variable, text.substr(4), {}};
+  if (text.starts_with("nodes:"))
+    if (auto sets = sets_of(text.substr(6))) return {UnitChoice::Kind::sets, "", std::move(*sets)};
+  values.refuse(name,
+                "node, rank, env:VARIABLE (ranks with the same value die together) or sets of nodes such as "
+                "nodes:0-3/4-7");
+  return {};
+}
+
 std::vector<engine::LevelConfig> levels_of(Values& values) {
   const auto names = level_names(values);
   std::vector<engine::LevelConfig> out;
@@ -161,7 +207,8 @@ std::vector<engine::LevelConfig> levels_of(Values& values) {
     level.files = static_cast<int>(values.whole("shared.files", 0, 1000000));
     level.layout =
         static_cast<engine::Layout>(values.choice("shared.layout", {"file-per-rank", "file-per-node", "one-file"}));
-    out.push_back(level);
+    if (level.kind == engine::LevelKind::local) level.parity = parity_of(values, "local.redundancy");
+    out.push_back(std::move(level));
   }
   if (out.empty()) values.refuse("levels", "a list of memory, local, partner, shared");
   return out;
@@ -226,6 +273,12 @@ const std::vector<OptionInfo>& option_table() {
       {"local.every", "", "`every` for this level alone"},
       {"local.interval", "", "`interval` for this level alone"},
       {"local.keep", "", "`keep` for this level alone"},
+      {"local.redundancy", "none",
+       "`none`, or `rs(K,P)`: groups of K + P ranks of different units, any P of which may be lost (Reed-Solomon)"},
+      {"local.unit", "node",
+       "what dies together, for `local.redundancy`: `node`, `rank`, `env:VARIABLE` (ranks with the same value of it) "
+       "or "
+       "sets of nodes such as `nodes:0-3/4-7`"},
       {"partner.every", "", "`every` for this level alone"},
       {"partner.interval", "", "`interval` for this level alone"},
       {"partner.keep", "", "`keep` for this level alone"},
@@ -290,6 +343,7 @@ Result<Settings> read_options(const std::map<std::string, std::string>& given,
     values.refuse("name", "a name or a path below `dir`, without '..'");
   s.nodes = static_cast<int>(values.whole("nodes", 0, 1000000));
   s.levels = levels_of(values);
+  s.local_unit = unit_of(values, "local.unit");
   s.policy = static_cast<engine::Policy>(values.choice("policy", {"skip", "wait", "degrade"}));
   s.timeout = values.seconds("timeout");
   s.staging_limit = values.bytes("staging_limit");

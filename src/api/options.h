@@ -31,6 +31,13 @@ struct Kill {
 
 enum class Log { quiet, normal, verbose };
 
+/// What dies together, as the option says it.
+struct UnitChoice {
+  enum class Kind { node, rank, variable, sets } kind = Kind::node;
+  std::string variable;                ///< variable: ranks that have the same value of it die together
+  std::vector<std::vector<int>> sets;  ///< sets: of nodes
+};
+
 /// All options with their values checked.
 struct Settings {
   std::string dir;
@@ -38,6 +45,7 @@ struct Settings {
   std::optional<std::size_t> node_at;  ///< where the number of the node stands in it; empty: nowhere
   int nodes = 0;                       ///< 0: as MPI says
   std::vector<engine::LevelConfig> levels;
+  UnitChoice local_unit;
   engine::Policy policy = engine::Policy::skip;
   double timeout = 600;
   std::uint64_t staging_limit = 0;

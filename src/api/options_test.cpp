@@ -74,8 +74,17 @@ TEST(options, bad_values_say_what_is_wanted) {
                                        {"nice", "20"},
                                        {"kill", "x"},
                                        {"kill", "3"},
+                                       {"local.redundancy", "rs(0,1)"},
+                                       {"local.redundancy", "rs(200,56)"},
+                                       {"local.redundancy", "xor"},
+                                       {"local.redundancy", "rs(3;1)"},
+                                       {"local.unit", "racks"},
+                                       {"local.unit", "env:"},
+                                       {"local.unit", "nodes:3-1"},
+                                       {"local.unit", "nodes:0-x"},
                                        {"signals", "yes"}}) {
-    const auto s = read_options({{name, value}}, {});
+    const auto s =
+        read_options(name.starts_with("local.") ? Map{{"levels", "local"}, {name, value}} : Map{{name, value}}, {});
     ASSERT_FALSE(s.ok()) << name << "=" << value;
     EXPECT_EQ(s.failure().code, Code::invalid_argument);
     EXPECT_NE(s.failure().what.find(name), std::string::npos) << s.failure().what;
@@ -87,6 +96,19 @@ TEST(options, what_module_systems_say_of_an_installed_package_is_no_option) {
   const auto found = options_from_environment(variables);
   ASSERT_TRUE(found.ok()) << found.failure().what;
   EXPECT_EQ(*found, (Map{{"dir", "ck"}}));
+}
+
+TEST(options, parity_has_groups_and_units) {
+  const auto plain = read_options({{"levels", "local,shared"}}, {});
+  EXPECT_EQ(plain->levels[0].parity.p, 0);
+  const auto s = read_options(
+      {{"levels", "local,shared"}, {"local.redundancy", "rs(6,2)"}, {"local.unit", "nodes:0-2,5/3-4"}}, {});
+  ASSERT_TRUE(s.ok()) << s.failure().what;
+  EXPECT_EQ(s->levels[0].parity.k, 6);
+  EXPECT_EQ(s->levels[0].parity.p, 2);
+  EXPECT_EQ(s->levels[1].parity.p, 0);
+  EXPECT_EQ(s->local_unit.sets, (std::vector<std::vector<int>>{{0, 1, 2, 5}, {3, 4}}));
+  EXPECT_EQ(read_options({{"local.unit", "env:RACK"}}, {})->local_unit.variable, "RACK");
 }
 
 TEST(options, sizes_have_units) {

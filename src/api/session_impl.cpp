@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <numeric>
 #include <set>
 #include <thread>
 #include <utility>
@@ -144,7 +146,10 @@ void Session::Impl::open(const Result<api::Settings>& settings, std::unique_ptr<
 #if BACKSTAY_HAVE_MPI
   if (courier_) hooks.pump = [this] { courier_->pump(); };
 #endif
-  engine_ = std::make_unique<engine::Engine>(make_config(topology), std::move(hooks), std::move(app));
+  auto config = make_config(topology);
+  for (auto& level : config.levels)
+    if (level.parity.p > 0) level.parity.units = find_units(topology, *app);
+  engine_ = std::make_unique<engine::Engine>(std::move(config), std::move(hooks), std::move(app));
   value_or_throw(engine_->open());
   if (settings_.signals) signals_ = std::make_unique<api::SignalListener>();
   describe_job(topology, app_comm);
@@ -196,6 +201,34 @@ engine::Topology Session::Impl::find_topology(comm::Comm& app) {
   engine::Topology topology;
   for (const auto& bytes : all) topology.node_of.push_back(WireReader(bytes).number<int>());
   return topology;
+}
+
+/// A number for each rank: those with the same die together.
+std::vector<int> Session::Impl::find_units(const engine::Topology& topology, comm::Comm& app) {
+  const auto& choice = settings_.local_unit;
+  std::vector<int> units = topology.node_of;
+  if (choice.kind == api::UnitChoice::Kind::rank) std::iota(units.begin(), units.end(), 0);
+  if (choice.kind == api::UnitChoice::Kind::sets)
+    for (auto& unit : units) {
+      const auto has_it = [&](const std::vector<int>& set) {
+        return std::find(set.begin(), set.end(), unit) != set.end();
+      };
+      if (std::count_if(choice.sets.begin(), choice.sets.end(), has_it) != 1)
+        throw Error(Code::invalid_argument,
+                    cat("the option local.unit has node ", unit, " in no set, or in several: each of the ",
+                        topology.nodes(), " nodes belongs to one"));
+      unit = static_cast<int>(std::find_if(choice.sets.begin(), choice.sets.end(), has_it) - choice.sets.begin());
+    }
+  if (choice.kind != api::UnitChoice::Kind::variable) return units;
+  const char* value = std::getenv(choice.variable.c_str());
+  value_or_throw(engine::agree(app, value != nullptr ? Result<void>{}
+                                                     : fail(Code::invalid_argument, "the variable ", choice.variable,
+                                                            " that the option local.unit names is not set")));
+  const auto all = value_or_throw(app.all_gather(as_bytes(value)));
+  const std::set<Bytes> different(all.begin(), all.end());
+  for (std::size_t r = 0; r < units.size(); ++r)
+    units[r] = static_cast<int>(std::distance(different.begin(), different.find(all[r])));
+  return units;
 }
 
 engine::EngineConfig Session::Impl::make_config(const engine::Topology& topology) {

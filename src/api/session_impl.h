@@ -69,6 +69,7 @@ class Session::Impl {
   void require_same_options(comm::Comm& app);
   engine::Topology find_topology(comm::Comm& app);
   engine::EngineConfig make_config(const engine::Topology& topology);
+  std::vector<int> find_units(const engine::Topology& topology, comm::Comm& app);
   void describe_job(const engine::Topology& topology, comm::Comm& app);
   Result<void> settle_directories();
   void settled(const engine::Settled& settled, const std::string& level);

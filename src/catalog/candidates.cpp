@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <map>
 
+#include "base/text.h"
 #include "base/wire.h"
 #include "format/data_file.h"
+#include "format/parity_file.h"
 
 namespace backstay::catalog {
 
@@ -32,6 +34,42 @@ void choose_manifest(const std::vector<Part>& parts, Candidate& out) {
   }
 }
 
+bool has(const Part& part, const std::string& name, std::uint64_t size) {
+  const auto it = part.holding->files.find(name);
+  return it != part.holding->files.end() && it->second == size;
+}
+
+/// A member of which anything is missing counts as lost.
+void find_groups(const std::vector<Part>& parts, Candidate& out) {
+  std::map<int, const format::DataFile*> files;
+  for (const auto& file : out.manifest.files) files[file.ranks.front()] = &file;
+  for (std::size_t g = 0; g < out.manifest.groups.size(); ++g) {
+    const auto& group = out.manifest.groups[g];
+    GroupStores stores(group.members.size());
+    for (std::size_t m = 0; m < stores.size(); ++m) {
+      const auto* file = m < group.owners ? files.at(group.members[m]) : nullptr;
+      const std::string parity = format::parity_file_name(static_cast<int>(g), group.members[m]);
+      for (const auto& part : parts)
+        if ((file == nullptr || has(part, file->name, file->size)) && has(part, parity, parity_file_size(group)))
+          stores[m] = part.store;
+      out.complete = out.complete && stores[m];
+    }
+    out.groups.push_back(std::move(stores));
+  }
+}
+
+/// Why a file without a source cannot be rebuilt; empty if it can, or has no parity.
+std::string why_not_from_parity(const Candidate& line, int rank) {
+  const int g = group_of(line.manifest, rank);
+  if (g < 0) return "it has no parity";
+  const auto& stores = line.groups[static_cast<std::size_t>(g)];
+  const int parities = line.manifest.groups[static_cast<std::size_t>(g)].parities;
+  const auto lost = std::count(stores.begin(), stores.end(), std::nullopt);
+  if (lost <= parities) return {};
+  return cat(lost, " of the ", stores.size(), " ranks of its parity group are lost, which has ", parities,
+             parities == 1 ? " parity" : " parities");
+}
+
 void find_sources(const std::vector<Part>& parts, Candidate& out) {
   for (const auto& file : out.manifest.files) {
     std::vector<Source> found;
@@ -39,15 +77,17 @@ void find_sources(const std::vector<Part>& parts, Candidate& out) {
     for (const bool copy : {false, true}) {
       const std::string name = copy ? format::copy_name(file.name) : file.name;
       for (const auto& part : parts) {
-        const auto it = part.holding->files.find(name);
-        if (it == part.holding->files.end() || it->second != file.size) continue;
+        if (!has(part, name, file.size)) continue;
         found.push_back({part.store, name});
         ++(copy ? copies : originals);
       }
     }
-    if (found.empty() && out.trouble.empty()) {
+    const std::string why = found.empty() ? why_not_from_parity(out, file.ranks.front()) : "";
+    if (!why.empty() && out.trouble.empty()) {
       out.code = Code::corrupt;
-      const std::string copy = file.copy_node < 0 ? "" : cat(", and so is its copy on node ", file.copy_node);
+      const std::string copy = file.copy_node >= 0           ? cat(", and so is its copy on node ", file.copy_node)
+                               : out.manifest.groups.empty() ? ""
+                                                             : "; " + why;
       out.trouble = cat(file.name, file.node < 0 ? "" : cat(" of node ", file.node), " is missing or has not the ",
                         file.size, " bytes that the manifest says", copy);
     }
@@ -120,6 +160,7 @@ std::vector<Candidate> candidates(const std::vector<StoreContents>& contents) {
     c.level = key.second;
     choose_manifest(parts, c);
     if (c.trouble.empty()) {
+      find_groups(parts, c);
       find_sources(parts, c);
       c.complete = c.complete && !lacks_a_manifest(parts, c.manifest);
     }
@@ -129,6 +170,15 @@ std::vector<Candidate> candidates(const std::vector<StoreContents>& contents) {
     return a.line != b.line ? a.line > b.line : a.level < b.level;
   });
   return out;
+}
+
+int group_of(const format::Manifest& manifest, int rank) {
+  for (std::size_t g = 0; g < manifest.groups.size(); ++g) {
+    const auto& members = manifest.groups[g].members;
+    const auto owners = members.begin() + static_cast<std::ptrdiff_t>(manifest.groups[g].owners);
+    if (std::find(members.begin(), owners, rank) != owners) return static_cast<int>(g);
+  }
+  return -1;
 }
 
 std::uint64_t newest_number(const std::vector<StoreContents>& contents) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -27,13 +28,17 @@ struct Source {
   bool operator==(const Source&) const = default;
 };
 
+/// Where the members of a parity group are: for each the store that holds all of it, its file and its parity.
+using GroupStores = std::vector<std::optional<std::size_t>>;
+
 /// A committed line at one level.
 struct Candidate {
   std::uint64_t line = 0;
   int level = 0;
   format::Manifest manifest;
   std::vector<std::vector<Source>> sources;  ///< for each file of the manifest, best first
-  bool complete = true;                      ///< every original, every copy and every manifest is in its place
+  std::vector<GroupStores> groups;           ///< for each parity group of the manifest
+  bool complete = true;                      ///< every original, copy, parity and manifest is in its place
   Code code = Code::ok;                      ///< of `trouble`
   std::string trouble;  ///< why it cannot be put back; empty: as far as names and sizes tell, it can
 };
@@ -42,6 +47,10 @@ struct Candidate {
 /// A store whose manifest of the line differs from the others' or is damaged gives no manifest, but its files are
 /// still sources where names and sizes fit: their tables are checked against the manifest before anything is read.
 std::vector<Candidate> candidates(const std::vector<StoreContents>& contents);
+
+/// A line's file without a source can be rebuilt if no more members of its parity group are lost than it has parities.
+/// -1: the file of `rank` is in no group.
+int group_of(const format::Manifest& manifest, int rank);
 
 /// The largest line number seen anywhere, committed or not; 0 for none.
 std::uint64_t newest_number(const std::vector<StoreContents>& contents);

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text.h"
+
 namespace backstay::catalog {
 namespace {
 
 format::Manifest manifest(std::uint64_t line, bool copies = false) {
-  format::Manifest m{"0123456789abcdef", line, copies ? "partner" : "local", 2, 1, 0, "p", {}};
+  format::Manifest m{"0123456789abcdef", line, copies ? "partner" : "local", 2, 1, 0, "p", {}, {}};
   m.files.push_back({"rank-00000.h5", {0}, 0, copies ? 1 : -1, 100, 1});
   m.files.push_back({"rank-00001.h5", {1}, 1, copies ? 0 : -1, 200, 2});
   return m;
@@ -54,6 +56,34 @@ TEST(candidates, a_complete_line_prefers_originals) {
   const auto found = candidates(c);
   EXPECT_TRUE(found[0].complete);
   EXPECT_EQ(found[0].sources[1], (std::vector<Source>{{1, "rank-00001.h5"}, {0, "copy-rank-00001.h5"}}));
+}
+
+TEST(candidates, as_many_lost_members_as_parities_can_be_rebuilt) {
+  format::Manifest m{"0123456789abcdef", 5, "local", 3, 1, 0, "p", {}, {}};
+  for (int rank = 0; rank < 3; ++rank) m.files.push_back({cat("rank-0000", rank, ".h5"), {rank}, rank, -1, 100, 1});
+  m.groups.push_back({{0, 1, 2}, 3, 1, 4096, {1, 2, 3}});
+  const auto member = [&](int rank, std::uint64_t parity_size = 8192) {
+    return StoreContents{
+        0,
+        rank,
+        {holding(m, {{cat("rank-0000", rank, ".h5"), 100}, {cat("parity-00000-of-rank-0000", rank), parity_size}})}};
+  };
+  const auto whole = candidates({member(0), member(1), member(2)}).front();
+  EXPECT_TRUE(whole.complete);
+  EXPECT_EQ(whole.groups, (std::vector<GroupStores>{{0, 1, 2}}));
+  const auto one_lost = candidates({member(0), member(2)}).front();
+  EXPECT_EQ(one_lost.trouble, "");
+  EXPECT_FALSE(one_lost.complete);
+  EXPECT_EQ(one_lost.groups, (std::vector<GroupStores>{{0, std::nullopt, 1}}));
+  const auto torn_parity = candidates({member(0), member(1), member(2, 4096)}).front();
+  EXPECT_EQ(torn_parity.trouble, "") << "all data are there";
+  EXPECT_FALSE(torn_parity.complete);
+  for (const auto& two_lost : {candidates({member(1)}), candidates({member(0), member(2, 4096)})}) {
+    EXPECT_EQ(two_lost.front().code, Code::corrupt);
+    EXPECT_NE(two_lost.front().trouble.find("2 of the 3 ranks of its parity group"), std::string::npos);
+  }
+  EXPECT_EQ(group_of(m, 1), 0);
+  EXPECT_EQ(group_of(m, 3), -1);
 }
 
 TEST(candidates, a_line_without_the_manifest_of_one_store_can_be_had_and_is_not_complete) {

@@ -119,6 +119,15 @@ Result<void> commit(store::Store& store, const std::string& level, std::uint64_t
   return store.sync_dir(dir);
 }
 
+Result<void> adopt(store::Store& store, const std::string& level, std::uint64_t line, ByteView manifest) {
+  const std::string dir = line_dir(level, line);
+  BACKSTAY_TRY(store::write_file(store, part_path(dir), manifest));
+  BACKSTAY_TRY(store.sync_dir(dir));
+  BACKSTAY_TRY(commit(store, level, line));
+  BACKSTAY_TRY(store.sync_dir(level));
+  return store.sync_dir("");
+}
+
 Result<void> retire(store::Store& store, const std::string& level, std::uint64_t line) {
   const std::string dir = line_dir(level, line);
   BACKSTAY_TRY(store.remove(manifest_path(dir)));

@@ -45,6 +45,8 @@ Result<void> stage(store::Store& store, const std::string& level, std::uint64_t 
                    const std::vector<std::string>& files);
 /// The commit: renames `manifest.part` to `manifest`, durably.
 Result<void> commit(store::Store& store, const std::string& level, std::uint64_t line);
+/// Gives a committed line's manifest to a store that has its files again; durable.
+Result<void> adopt(store::Store& store, const std::string& level, std::uint64_t line, ByteView manifest);
 /// Takes the line back: its manifest is durably gone; the directory, if there is one, stays for prepare().
 Result<void> retire(store::Store& store, const std::string& level, std::uint64_t line);
 /// Removes the retired and given-up directories of the level, but for `spare` of them and those of lines in `whole`.

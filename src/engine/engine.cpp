@@ -144,6 +144,12 @@ Result<void> Engine::make_level(Level& level) {
     if (!plan) return plan.failure();
     level.partners = std::move(*plan);
   }
+  if (const auto& parity = level.config.parity; parity.p > 0) {
+    auto groups =
+        redundancy::plan_groups(parity.units.empty() ? config_.topology.node_of : parity.units, parity.k, parity.p);
+    if (!groups) return fail(groups.failure().code, "level ", level.name, ": ", groups.failure().what);
+    level.parity_groups = std::move(*groups);
+  }
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/text.h"
 #include "comm/fake_comm.h"
 #include "store/faulty_store.h"
 
@@ -124,6 +125,149 @@ TEST_F(EngineTest, a_lost_node_comes_back_from_its_partner) {
     Rank rank(comm, dir_, {level(LevelKind::partner)});
     const auto found = rank.engine->resume();
     EXPECT_TRUE(found.ok() && !found->resumed);
+  });
+}
+
+LevelConfig with_parity(LevelKind kind, int k, int p) {
+  LevelConfig out;
+  out.kind = kind;
+  out.parity = {k, p, {}};
+  return out;
+}
+
+TEST_F(EngineTest, lost_nodes_come_back_from_parity_and_are_protected_again) {
+  constexpr int nodes = 4;
+  const auto open = [&](comm::Comm& comm) {
+    return std::make_unique<Rank>(comm, dir_, std::vector{with_parity(LevelKind::local, 2, 2)}, nodes);
+  };
+  comm::run_ranks(8, [&](comm::Comm& comm) {
+    const auto rank = open(comm);
+    rank->write(1);
+    rank->write(2);
+    EXPECT_EQ(rank->trouble, "");
+  });
+  for (const auto& [a, b] : {std::pair(0, 1), {2, 3}, {0, 3}, {1, 2}}) {
+    fs::remove_all(dir_ / cat("node-", a));
+    fs::remove_all(dir_ / cat("node-", b));
+    comm::run_ranks(8, [&](comm::Comm& comm) {
+      const auto rank = open(comm);
+      const auto found = rank->engine->resume();
+      ASSERT_TRUE(found.ok()) << found.failure().what;
+      EXPECT_EQ(found->line, 2U);
+      for (double x : rank->u) EXPECT_EQ(x, 2);
+      const auto verified = rank->engine->verify();
+      ASSERT_TRUE(verified.ok()) << verified.failure().what;
+      EXPECT_LE(verified->damage.size(), a == 0 && b == 1 ? 1U : 0U) << "only the older line may lack anything";
+    });
+  }
+}
+
+/// Ranks on nodes, a file each at level local with parity.
+struct Parity {
+  int ranks, nodes, k, p;
+};
+/// Two lines of values 1 and 2.
+void write_with_parity(const fs::path& dir, const Parity& how) {
+  fs::remove_all(dir);
+  comm::run_ranks(how.ranks, [&](comm::Comm& comm) {
+    Rank rank(comm, dir, {with_parity(LevelKind::local, how.k, how.p)}, how.nodes);
+    rank.write(1);
+    rank.write(2);
+    EXPECT_EQ(rank.trouble, "");
+  });
+}
+/// What a new job finds: 0 for nothing that can be had.
+double found_with_parity(const fs::path& dir, const Parity& how) {
+  std::vector<double> found(static_cast<std::size_t>(how.ranks), -1);
+  comm::run_ranks(how.ranks, [&](comm::Comm& comm) {
+    Rank rank(comm, dir, {with_parity(LevelKind::local, how.k, how.p)}, how.nodes);
+    const auto resumed = rank.engine->resume();
+    double& mine = found[static_cast<std::size_t>(comm.rank())];
+    mine = resumed && resumed->resumed && !rank.u.empty() ? rank.u.front() : 0;
+    for (const double x : rank.u) EXPECT_EQ(x, mine);
+  });
+  for (const double mine : found) EXPECT_EQ(mine, found.front());
+  return found.front();
+}
+void flip(const fs::path& path, std::streamoff at) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  ASSERT_TRUE(file.good()) << path;
+  file.seekg(at);
+  const char byte = static_cast<char>(file.get());
+  file.seekp(at);
+  file.put(static_cast<char>(byte ^ 0x10));
+}
+
+TEST_F(EngineTest, groups_of_any_shape_give_lost_nodes_back) {
+  for (const auto& how : {Parity{3, 3, 2, 1}, {7, 3, 2, 1}, {5, 5, 3, 2}, {6, 2, 1, 1}, {8, 8, 7, 1}, {7, 4, 2, 2}})
+    for (int lost = 0; lost < how.nodes; ++lost) {
+      write_with_parity(dir_, how);
+      for (int i = 0; i < how.p; ++i) fs::remove_all(dir_ / cat("node-", (lost + i) % how.nodes));
+      EXPECT_EQ(found_with_parity(dir_, how), 2) << how.ranks << " ranks on " << how.nodes << " nodes, lost " << lost;
+    }
+}
+
+TEST_F(EngineTest, parity_gives_a_lost_node_back_on_another_number_of_ranks_and_nodes) {
+  for (const auto& now : {Parity{6, 3, 3, 1}, {4, 4, 3, 1}, {9, 3, 3, 1}, {3, 3, 3, 1}}) {
+    write_with_parity(dir_, {8, 4, 3, 1});
+    fs::remove_all(dir_ / "node-3");
+    EXPECT_EQ(found_with_parity(dir_, now), 2) << now.ranks;
+  }
+}
+
+TEST_F(EngineTest, a_file_that_is_damaged_anywhere_is_rebuilt_from_parity) {
+  const Parity how{4, 4, 3, 1};
+  write_with_parity(dir_, how);
+  const auto file = dir_ / "node-2/local/line-00000002/rank-00002.h5";
+  for (const std::streamoff at : {3, 8192, 8200}) {
+    flip(file, at);
+    EXPECT_EQ(found_with_parity(dir_, how), 2) << at;
+    flip(file, at);  // it was rebuilt: this damages it again
+    EXPECT_EQ(found_with_parity(dir_, how), 2) << at;
+  }
+  fs::resize_file(file, 5000);
+  EXPECT_EQ(found_with_parity(dir_, how), 2);
+  EXPECT_FALSE(fs::exists(file.string() + ".part"));
+}
+
+TEST_F(EngineTest, what_is_damaged_beside_a_lost_node_counts_as_lost) {
+  for (const int p : {1, 2}) {
+    const Parity how{5, 5, 5 - p, p};
+    for (const char* damaged : {"rank-00003.h5", "parity-00000-of-rank-00003"}) {
+      write_with_parity(dir_, how);
+      fs::remove_all(dir_ / "node-1");
+      flip(dir_ / "node-3/local/line-00000002" / damaged, 8200);
+      EXPECT_EQ(found_with_parity(dir_, how), p) << "two are lost of line 2, and one of line 1: " << damaged;
+    }
+  }
+}
+
+TEST_F(EngineTest, more_lost_nodes_than_parities_are_a_clear_end) {
+  const Parity how{4, 4, 3, 1};
+  write_with_parity(dir_, how);
+  fs::remove_all(dir_ / "node-1");
+  fs::remove_all(dir_ / "node-2");
+  comm::run_ranks(4, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, {with_parity(LevelKind::local, 3, 1)}, 4);
+    const auto resumed = rank.engine->resume();
+    ASSERT_FALSE(resumed.ok());
+    EXPECT_EQ(resumed.failure().code, Code::corrupt);
+    EXPECT_NE(resumed.failure().what.find("2 of the 4 ranks of its parity group are lost, which has 1 parity"),
+              std::string::npos)
+        << resumed.failure().what;
+  });
+}
+
+TEST_F(EngineTest, verify_reads_parity_too) {
+  const Parity how{4, 4, 2, 2};
+  write_with_parity(dir_, how);
+  flip(dir_ / "node-1/local/line-00000001/parity-00000-of-rank-00001", 4096 + 4096 + 17);
+  flip(dir_ / "node-2/local/line-00000002/parity-00000-of-rank-00002", 30);
+  comm::run_ranks(4, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, {with_parity(LevelKind::local, 2, 2)}, 4);
+    const auto verified = rank.engine->verify();
+    ASSERT_TRUE(verified.ok());
+    EXPECT_EQ(verified->damage.size(), 2U);
   });
 }
 

@@ -8,6 +8,7 @@
 
 #include "comm/comm.h"
 #include "plan/decider.h"
+#include "redundancy/parity_groups.h"
 #include "redundancy/partner.h"
 #include "store/lock.h"
 #include "store/store.h"
@@ -17,13 +18,21 @@ namespace backstay::engine {
 enum class LevelKind { memory, local, partner, shared };  // cheapest first
 enum class Layout { file_per_rank, file_per_node, one_file };
 
+/// Reed-Solomon groups: rs(k, p).
+struct ParityConfig {
+  int k = 0;               ///< members that a group should have beside its parities
+  int p = 0;               ///< members that it may lose; 0: no parity
+  std::vector<int> units;  ///< what dies together, a number for each rank; empty: the nodes
+};
+
 struct LevelConfig {
   LevelKind kind = LevelKind::shared;
   plan::Cadence cadence;
   std::size_t keep = 2;  ///< whole lines that stay
   Layout layout = Layout::file_per_rank;
-  int files = 0;     ///< shared, file_per_node: number of files; 0: one for each node
-  int distance = 1;  ///< partner: nodes between a rank and its copy
+  int files = 0;             ///< shared, file_per_node: number of files; 0: one for each node
+  int distance = 1;          ///< partner: nodes between a rank and its copy
+  ParityConfig parity = {};  ///< memory, local
 };
 
 const char* level_name(LevelKind kind);
@@ -55,7 +64,8 @@ struct Level {
   std::vector<FileGroup> groups;               ///< of the whole level
   std::size_t my_group = 0;
   std::optional<redundancy::PartnerPlan> partners;
-  std::vector<std::uint64_t> whole;    ///< committed lines, oldest first; the same on every rank
+  std::vector<redundancy::ParityGroup> parity_groups;  ///< of the whole level; empty: no parity
+  std::vector<std::uint64_t> whole;                    ///< committed lines, oldest first; the same on every rank
   std::vector<std::uint64_t> damaged;  ///< lines that resume had to pass over: retired after the next commit
   std::vector<std::uint64_t> partial;  ///< lines that lack something: retired when they would be surplus if whole
 };

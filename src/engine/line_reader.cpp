@@ -9,7 +9,9 @@
 #include "base/wire.h"
 #include "engine/agree.h"
 #include "engine/data_reader.h"
+#include "engine/parity.h"
 #include "engine/restore_plan.h"
+#include "format/parity_file.h"
 
 namespace backstay::engine {
 
@@ -419,28 +421,137 @@ Result<Plans> make_plans(LineReader& reader, const region::RegionSet& regions, c
   return plans;
 }
 
-/// Collective: tries one candidate with every combination of sources that has not failed yet.
-Result<Attempt> try_line(const catalog::Candidate& line, const Inventory& inventory, const std::vector<Level>& levels,
-                         const Topology& topology, const region::RegionSet& regions, const ReadOptions& options,
-                         comm::Comm& comm, const Say& say) {
-  LineReader reader(line, inventory, levels, topology, comm);
-  BadFiles bad;
-  const std::string what = cat("line ", line.line, " at level ", levels[static_cast<std::size_t>(line.level)].name);
-  while (reader.choose(bad)) {
-    const std::size_t known = bad.size();
-    auto plans = make_plans(reader, regions, line.manifest, options, comm, bad);
-    if (!plans) return fail(plans.failure().code, what, ": ", plans.failure().what);
-    if (bad.size() == known) {
-      BadFiles mine;
-      const auto filled = reader.fill(*plans, mine);
-      BACKSTAY_TRY(share(comm, filled, mine, bad));
-    }
-    if (bad.size() == known) return Attempt{true, bad.empty() ? std::string() : bad.begin()->second};
-    for (const auto& [key, why] : bad)
-      if (key.second == reader.source(key.first)) say(cat(what, ": ", why, "; looking for another copy"));
+/// The members of parity groups of which something is not there, or is known to be bad.
+std::set<Member> lost_members(const catalog::Candidate& line, const BadFiles& bad,
+                              const std::map<Member, std::string>& damaged) {
+  std::set<Member> lost;
+  for (std::size_t g = 0; g < line.groups.size(); ++g)
+    for (std::size_t m = 0; m < line.groups[g].size(); ++m)
+      if (!line.groups[g][m] || damaged.contains({g, m})) lost.insert({g, m});
+  for (const auto& [key, why] : bad) {
+    const int rank = line.manifest.files[key.first].ranks.front();
+    const int g = catalog::group_of(line.manifest, rank);
+    if (g < 0) continue;
+    const auto& members = line.manifest.groups[static_cast<std::size_t>(g)].members;
+    lost.emplace(static_cast<std::size_t>(g), std::find(members.begin(), members.end(), rank) - members.begin());
   }
-  return Attempt{false, bad.empty() ? std::string("a file has no source") : bad.begin()->second};
+  return lost;
 }
+
+/// A line while it is being put back: its files may have to be rebuilt first.
+class Attempts {
+ public:
+  Attempts(catalog::Candidate line, const Inventory& inventory, const std::vector<Level>& levels,
+           const Topology& topology, comm::Comm& comm, const Say& say)
+      : line_(std::move(line)),
+        inventory_(inventory),
+        levels_(levels),
+        topology_(topology),
+        comm_(comm),
+        say_(say),
+        what_(cat("line ", line_.line, " at level ", levels[static_cast<std::size_t>(line_.level)].name)) {}
+
+  /// Collective: with every combination of sources that has not failed yet, and with what parity gives back.
+  Result<Attempt> run(const region::RegionSet& regions, const ReadOptions& options) {
+    LineReader reader(line_, inventory_, levels_, topology_, comm_);
+    while (true) {
+      if (!reader.choose(bad_)) {
+        const auto rebuilt = rebuild_lost();
+        if (!rebuilt) return rebuilt.failure();
+        if (!*rebuilt) return Attempt{false, trouble()};
+        continue;
+      }
+      const std::size_t known = bad_.size();
+      auto plans = make_plans(reader, regions, line_.manifest, options, comm_, bad_);
+      if (!plans) return fail(plans.failure().code, what_, ": ", plans.failure().what);
+      if (bad_.size() == known) {
+        BadFiles mine;
+        const auto filled = reader.fill(*plans, mine);
+        BACKSTAY_TRY(share(comm_, filled, mine, bad_));
+      }
+      if (bad_.size() == known) return Attempt{true, trouble()};
+      for (const auto& [key, why] : bad_)
+        if (key.second == reader.source(key.first)) say_(cat(what_, ": ", why, "; looking for another copy"));
+    }
+  }
+
+ private:
+  [[nodiscard]] std::string trouble() const {
+    if (!trouble_.empty()) return trouble_;
+    return bad_.empty() ? std::string() : bad_.begin()->second;
+  }
+
+  /// Collective: true if something was rebuilt, or found damaged, so that another try makes sense.
+  Result<bool> rebuild_lost() {
+    const auto lost = lost_members(line_, bad_, damaged_);
+    std::set<Member> wanted;  // all lost members of the groups that lack a file
+    for (std::size_t f = 0; f < line_.sources.size(); ++f) {
+      const auto& sources = line_.sources[f];
+      if (std::any_of(sources.begin(), sources.end(), [&](const auto& s) { return !bad_.contains({f, s}); })) continue;
+      const int g = catalog::group_of(line_.manifest, line_.manifest.files[f].ranks.front());
+      if (g < 0) {
+        if (trouble_.empty()) trouble_ = bad_.empty() ? "a file has no source" : bad_.begin()->second;
+        return false;
+      }
+      for (const auto& member : lost)
+        if (member.first == static_cast<std::size_t>(g)) wanted.insert(member);
+    }
+    std::map<std::size_t, int> losses;
+    for (const auto& member : wanted) {
+      const auto& group = line_.manifest.groups[member.first];
+      if (++losses[member.first] > group.parities || rebuilt_.contains(member)) {
+        trouble_ = cat(trouble().empty() ? "" : trouble() + "; ", "more than ", group.parities, " of the ",
+                       group.members.size(), " ranks of its parity group are lost");
+        return false;
+      }
+    }
+    return rebuild_these(wanted);
+  }
+
+  Result<bool> rebuild_these(const std::set<Member>& wanted) {
+    say_(cat(what_, ": rebuilding ", names_of(wanted), " from parity"));
+    const Level& level = levels_[static_cast<std::size_t>(line_.level)];
+    const auto done = rebuild(line_, wanted, inventory_.contents, level, topology_, comm_);
+    if (!done) {
+      if (done.failure().code == Code::comm || done.failure().code == Code::timeout) return done.failure();
+      trouble_ = "rebuilding from parity: " + done.failure().what;
+      return false;
+    }
+    for (const auto& [member, why] : done->damaged) {
+      damaged_[member] = why;
+      say_(cat(what_, ": ", why));
+    }
+    if (!done->damaged.empty()) return true;
+    trouble_ = "files were rebuilt from parity";
+    rebuilt_.insert(wanted.begin(), wanted.end());
+    for (const auto& member : wanted) {
+      damaged_.erase(member);
+      const int rank = line_.manifest.groups[member.first].members[member.second];
+      std::erase_if(bad_,
+                    [&](const auto& entry) { return line_.manifest.files[entry.first.first].ranks.front() == rank; });
+    }
+    return true;
+  }
+
+  [[nodiscard]] std::string names_of(const std::set<Member>& members) const {
+    std::string out;
+    for (const auto& [g, m] : members)
+      out += cat(out.empty() ? "rank " : ", rank ", line_.manifest.groups[g].members[m]);
+    return out;
+  }
+
+  catalog::Candidate line_;
+  const Inventory& inventory_;
+  const std::vector<Level>& levels_;
+  const Topology& topology_;
+  comm::Comm& comm_;
+  const Say& say_;
+  std::string what_;
+  BadFiles bad_;
+  std::map<Member, std::string> damaged_;  // found while others were rebuilt
+  std::set<Member> rebuilt_;
+  std::string trouble_;
+};
 
 /// What a person can do about files that lie where this job is not.
 std::string hint_at_nodes(const format::Manifest& manifest, const Topology& topology) {
@@ -486,7 +597,7 @@ Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Le
     if (line.code == Code::version) return fail(Code::version, what, ": ", line.trouble);
     std::string trouble = line.trouble;
     if (trouble.empty()) {
-      const auto attempt = try_line(line, inventory, levels, topology, regions, options, comm, say);
+      const auto attempt = Attempts(line, inventory, levels, topology, comm, say).run(regions, options);
       if (!attempt) return attempt.failure();
       if (attempt->done) {
         found.line = line.line;
@@ -527,11 +638,22 @@ Result<Damage> check_all(const Inventory& inventory, const std::vector<Level>& l
       if (auto read = reader->read(s, scratch); !read) out.text(read.failure().what);
     }
   };
+  const auto check_parity = [&](const catalog::Candidate& line, std::size_t g, std::size_t m) {
+    if (!line.groups[g][m] || inventory.contents[*line.groups[g][m]].server != comm.rank()) return;
+    const Level& level = levels[static_cast<std::size_t>(line.level)];
+    const auto& group = line.manifest.groups[g];
+    const std::string name = format::parity_file_name(static_cast<int>(g), group.members[m]);
+    const auto checked =
+        check_parity_file(*level.store, catalog::line_dir(level.name, line.line) + "/" + name, group, group.headers[m]);
+    if (!checked) out.text(checked.failure().what);
+  };
   for (const auto& line : inventory.candidates) {
     const std::string what = cat("line ", line.line, " at level ", levels[static_cast<std::size_t>(line.level)].name);
     if (comm.rank() == 0 && !line.trouble.empty()) out.text(cat(what, ": ", line.trouble));
     if (comm.rank() == 0 && line.trouble.empty() && !line.complete)
-      out.text(cat(what, ": a file, a copy or a manifest is missing"));
+      out.text(cat(what, ": a file, a copy, parity or a manifest is missing"));
+    for (std::size_t g = 0; g < line.groups.size(); ++g)
+      for (std::size_t m = 0; m < line.groups[g].size(); ++m) check_parity(line, g, m);
     for (std::size_t f = 0; f < line.sources.size(); ++f)
       for (const auto& source : line.sources[f]) check(line, f, source);
   }

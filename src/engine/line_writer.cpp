@@ -9,6 +9,8 @@
 #include "base/wire.h"
 #include "catalog/catalog.h"
 #include "engine/agree.h"
+#include "engine/parity.h"
+#include "format/parity_file.h"
 
 namespace backstay::engine {
 
@@ -200,13 +202,14 @@ class LineWriter {
     return letters;
   }
 
-  /// Writes this rank's area and, as the first of its file, the frame; makes the partner's copy. Failures are returned
-  /// and kept as lay_out() does.
+  /// Writes this rank's area and, as the first of its file, the frame; makes the partner's copy, or parity. Failures
+  /// are returned and kept as lay_out() does.
   Result<void> write_data() {
     const auto layout = lay_out();
     if (!layout) return layout.failure();
     if (written_) written_ = write_file(*layout);
-    return write_copies(*layout);
+    BACKSTAY_TRY(write_copies(*layout));
+    return write_parities(*layout);
   }
 
   Result<void> write_file(const Layout& layout) {
@@ -222,22 +225,32 @@ class LineWriter {
     return (*file)->sync();
   }
 
-  /// A level with copies has a file for each rank: every rank has a frame.
+  /// A level with copies or parity has a file for each rank: every rank has a frame.
+  [[nodiscard]] redundancy::FileImage image_of(const Layout& layout) const {
+    const auto& frame = layout.frame;
+    return {{{0, frame->front}, {layout.area_offset, checkpoint_.capture.bytes()}, {frame->tail_offset, frame->tail}},
+            frame->size,
+            std::make_shared<const std::pair<comm::Keep, comm::Keep>>(frame, checkpoint_.capture.buffer.keep())};
+  }
+
   Result<void> write_copies(const Layout& layout) {
     if (!level_.partners) return {};
-    const auto& frame = layout.frame;
-    const redundancy::FileImage image{
-        {{0, frame->front}, {layout.area_offset, checkpoint_.capture.bytes()}, {frame->tail_offset, frame->tail}},
-        frame->size,
-        std::make_shared<const std::pair<comm::Keep, comm::Keep>>(frame, checkpoint_.capture.buffer.keep())};
-    auto copied = redundancy::exchange_copies(comm_, *level_.partners, image, *level_.store, dir_);
+    auto copied = redundancy::exchange_copies(comm_, *level_.partners, image_of(layout), *level_.store, dir_);
     if (!copied && copied.failure().code == Code::comm) return copied;
     if (written_ && !copied) written_ = copied;
     return {};
   }
 
-  /// All ranks learn size and table CRC of every file, or the sentence of the first failure: one reduction, to which
-  /// each file's first rank brings its own two numbers and all others zeros.
+  Result<void> write_parities(const Layout& layout) {
+    if (level_.parity_groups.empty()) return {};
+    auto groups = write_parity(level_, {job_.id, checkpoint_.line, dir_, image_of(layout)}, comm_, written_);
+    if (!groups) return groups.failure();
+    parity_ = std::move(*groups);
+    return {};
+  }
+
+  /// All ranks learn size and table CRC of every file and the CRC of every parity header, or the sentence of the first
+  /// failure: one reduction, to which each file's first rank brings its own numbers and all others zeros.
   Result<void> share_facts() {
     std::vector<std::int64_t> numbers(1 + 2 * level_.groups.size(), 0);
     numbers[0] = written_ ? 0 : 1;
@@ -245,17 +258,21 @@ class LineWriter {
       numbers[1 + 2 * level_.my_group] = static_cast<std::int64_t>(my_facts_.size);
       numbers[2 + 2 * level_.my_group] = static_cast<std::int64_t>(my_facts_.table_crc);
     }
+    for (const auto& group : parity_) numbers.insert(numbers.end(), group.headers.begin(), group.headers.end());
     const auto all = comm_.all_max(std::move(numbers));
     if (!all) return all.failure();
     if (all->front() != 0) return agree(comm_, written_);
     for (std::size_t g = 0; g < level_.groups.size(); ++g)
       facts_.push_back({static_cast<std::uint64_t>((*all)[1 + 2 * g]), static_cast<std::uint64_t>((*all)[2 + 2 * g])});
+    std::size_t next = 1 + 2 * level_.groups.size();
+    for (auto& group : parity_)
+      for (auto& header : group.headers) header = static_cast<std::uint32_t>((*all)[next++]);
     return {};
   }
 
   [[nodiscard]] format::Manifest manifest() const {
-    format::Manifest m{job_.id,          checkpoint_.line, level_.name,  comm_.size(),
-                       checkpoint_.call, checkpoint_.time, job_.program, {}};
+    format::Manifest m{job_.id,          checkpoint_.line, level_.name, comm_.size(), checkpoint_.call,
+                       checkpoint_.time, job_.program,     {},          parity_};
     const bool on_nodes = level_.config.kind == LevelKind::local || level_.config.kind == LevelKind::partner;
     for (std::size_t g = 0; g < level_.groups.size(); ++g) {
       format::DataFile file;
@@ -283,6 +300,10 @@ class LineWriter {
       if (here) names.push_back(group.name);
       if (level_.partners && topology_.node(copy_holder(first)) == node) names.push_back(format::copy_name(group.name));
     }
+    for (std::size_t g = 0; g < parity_.size(); ++g)
+      for (const int member : parity_[g].members)
+        if (level_.config.kind == LevelKind::memory ? member == me : topology_.node(member) == node)
+          names.push_back(format::parity_file_name(static_cast<int>(g), member));
     return names;
   }
 
@@ -311,7 +332,8 @@ class LineWriter {
   std::string dir_;
   Result<void> written_;
   FileFacts my_facts_;
-  std::vector<FileFacts> facts_;  // one for each group
+  std::vector<FileFacts> facts_;               // one for each group
+  std::vector<format::GroupOfParity> parity_;  // empty: a level without
 };
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -30,22 +31,68 @@ Json parse(std::string_view body) {
   return json;
 }
 
+std::vector<int> ranks_from_json(const Json& members, int ranks) {
+  std::vector<int> out;
+  for (const Json& rank : members) {
+    if (!rank.is_number_unsigned() || rank.get<std::uint64_t>() >= static_cast<std::uint64_t>(ranks))
+      throw BadJson{"a rank is out of range"};
+    out.push_back(rank.get<int>());
+  }
+  return out;
+}
+
 DataFile file_from_json(const Json& json, int ranks) {
   DataFile file;
   file.name = text(json, "name");
   if (!is_plain_name(file.name)) throw BadJson{"a file name is not plain"};
   const Json& members = member(json, "ranks");
   if (!members.is_array() || members.empty()) throw BadJson{"a file has no ranks"};
-  for (const Json& rank : members) {
-    if (!rank.is_number_unsigned() || rank.get<std::uint64_t>() >= static_cast<std::uint64_t>(ranks))
-      throw BadJson{"a rank is out of range"};
-    file.ranks.push_back(rank.get<int>());
-  }
+  file.ranks = ranks_from_json(members, ranks);
   file.node = static_cast<int>(signed_number(json, "node", -1, std::numeric_limits<int>::max()));
   file.copy_node = static_cast<int>(signed_number(json, "copy_node", -1, std::numeric_limits<int>::max()));
   file.size = number(json, "size", any);
   file.table_crc = crc(json, "table");
   return file;
+}
+
+GroupOfParity group_from_json(const Json& json, int ranks) {
+  constexpr std::size_t most_members = 255;
+  GroupOfParity group;
+  const Json& members = member(json, "members");
+  const Json& headers = member(json, "headers");
+  if (!members.is_array() || !headers.is_array() || members.size() != headers.size() || members.size() > most_members)
+    throw BadJson{"a parity group has other members than headers"};
+  group.members = ranks_from_json(members, ranks);
+  if (std::set<int>(group.members.begin(), group.members.end()).size() != group.members.size())
+    throw BadJson{"a rank is twice in a parity group"};
+  group.owners = static_cast<std::size_t>(number(json, "owners", group.members.size()));
+  group.parities = static_cast<int>(number(json, "parities", most_members));
+  if (group.parities < 1 || group.members.size() <= static_cast<std::size_t>(group.parities))
+    throw BadJson{"a parity group has as many parities as members"};
+  group.chunk = number(json, "chunk", any / most_members);
+  for (const Json& header : headers) {
+    const auto sum = header.is_string() ? parse_hex8(header.get<std::string>()) : std::nullopt;
+    if (!sum) throw BadJson{"a checksum of a parity group is none"};
+    group.headers.push_back(*sum);
+  }
+  return group;
+}
+
+/// Every rank's file is covered by one group, whole.
+void check_groups(const Manifest& m) {
+  std::map<int, std::uint64_t> sizes;
+  for (const auto& file : m.files) {
+    if (file.ranks.size() != 1) throw BadJson{"there is parity for a file of several ranks"};
+    sizes[file.ranks[0]] = file.size;
+  }
+  for (const auto& group : m.groups)
+    for (std::size_t i = 0; i < group.owners; ++i) {
+      const auto size = sizes.extract(group.members[i]);
+      if (size.empty()) throw BadJson{cat("rank ", group.members[i], " is in two parity groups")};
+      if (size.mapped() > group.chunk * (group.members.size() - static_cast<std::size_t>(group.parities)))
+        throw BadJson{"a file is larger than the data of its parity group"};
+    }
+  if (!sizes.empty()) throw BadJson{cat("rank ", sizes.begin()->first, " is in no parity group")};
 }
 
 Manifest manifest_from_json(const Json& json) {
@@ -68,6 +115,11 @@ Manifest manifest_from_json(const Json& json) {
       if (!seen.insert(rank).second) throw BadJson{cat("rank ", rank, " is in two files")};
   }
   if (seen.size() != static_cast<std::size_t>(m.ranks)) throw BadJson{"some ranks are in no file"};
+  if (!json.contains("groups")) return m;
+  const Json& groups = member(json, "groups");
+  if (!groups.is_array()) throw BadJson{"'groups' is not a list"};
+  for (const Json& g : groups) m.groups.push_back(group_from_json(g, m.ranks));
+  check_groups(m);
   return m;
 }
 }  // namespace
@@ -81,8 +133,17 @@ Bytes encode_manifest(const Manifest& m) {
                      {"copy_node", f.copy_node},
                      {"size", f.size},
                      {"table", hex8(f.table_crc)}});
-  const Json json{{"job", m.job},   {"line", m.line}, {"level", m.level},     {"ranks", m.ranks},
-                  {"call", m.call}, {"time", m.time}, {"program", m.program}, {"files", std::move(files)}};
+  Json json{{"job", m.job},   {"line", m.line}, {"level", m.level},     {"ranks", m.ranks},
+            {"call", m.call}, {"time", m.time}, {"program", m.program}, {"files", std::move(files)}};
+  for (const auto& g : m.groups) {
+    Json headers = Json::array();
+    for (const auto sum : g.headers) headers.push_back(hex8(sum));
+    json["groups"].push_back({{"members", g.members},
+                              {"owners", g.owners},
+                              {"parities", g.parities},
+                              {"chunk", g.chunk},
+                              {"headers", std::move(headers)}});
+  }
   const std::string body = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   const std::string all =
       cat(manifest_magic, format_version, ' ', body.size(), ' ', hex8(crc32c(as_bytes(body))), '\n', body);

@@ -23,6 +23,17 @@ struct DataFile {
   bool operator==(const DataFile&) const = default;
 };
 
+/// Ranks that share parity (docs/decisions/0009). The files of the first `owners` of them are covered: each file is cut
+/// into members - parities chunks, filled up with zeros; every member has a parity file (format/parity_file.h).
+struct GroupOfParity {
+  std::vector<int> members;  ///< ranks
+  std::size_t owners = 0;
+  int parities = 0;
+  std::uint64_t chunk = 0;             ///< bytes of a shard
+  std::vector<std::uint32_t> headers;  ///< for each member: CRC32C of the first page of its parity file
+  bool operator==(const GroupOfParity&) const = default;
+};
+
 struct Manifest {
   std::string job;
   std::uint64_t line = 0;
@@ -32,6 +43,7 @@ struct Manifest {
   double time = 0;
   std::string program;
   std::vector<DataFile> files;
+  std::vector<GroupOfParity> groups;  ///< empty: no parity
   bool operator==(const Manifest&) const = default;
 };
 

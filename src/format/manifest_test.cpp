@@ -9,7 +9,7 @@ namespace backstay::format {
 namespace {
 
 Manifest sample() {
-  Manifest m{"0123456789abcdef", 42, "partner", 3, 7, 1234.5, "tgv \"x\" ü", {}};
+  Manifest m{"0123456789abcdef", 42, "partner", 3, 7, 1234.5, "tgv \"x\" ü", {}, {}};
   m.files.push_back({"rank-00000.h5", {0}, 0, 1, 12345, 0x9af1});
   m.files.push_back({"rank-00001.h5", {1, 2}, 1, 0, 0, 0xffffffff});
   return m;
@@ -25,6 +25,47 @@ TEST(manifest, comes_back_as_it_was) {
   const auto back = decode_manifest(encode_manifest(sample()));
   ASSERT_TRUE(back.ok()) << back.failure().what;
   EXPECT_EQ(*back, sample());
+}
+
+/// Four ranks on four nodes; the third group member of the second group holds parity only.
+Manifest with_groups() {
+  Manifest m{"0123456789abcdef", 42, "local", 4, 7, 1234.5, "p", {}, {}};
+  for (int rank = 0; rank < 4; ++rank) m.files.push_back({cat("rank-0000", rank, ".h5"), {rank}, rank, -1, 9000, 7});
+  m.groups.push_back({{0, 1, 2}, 3, 1, 8192, {1, 2, 0xffffffff}});
+  m.groups.push_back({{3, 0}, 1, 1, 12288, {4, 5}});
+  return m;
+}
+
+TEST(manifest, parity_groups_come_back_as_they_were) {
+  const auto back = decode_manifest(encode_manifest(with_groups()));
+  ASSERT_TRUE(back.ok()) << back.failure().what;
+  EXPECT_EQ(*back, with_groups());
+}
+
+TEST(manifest, parity_groups_that_cannot_be_are_refused) {
+  const std::vector<std::function<void(Manifest&)>> wrong{
+      [](Manifest& m) { m.groups[0].members = {0, 0, 2}; },
+      [](Manifest& m) { m.groups[0].members = {0, 1, 4}; },
+      [](Manifest& m) { m.groups[0].members.push_back(3); },
+      [](Manifest& m) { m.groups[0].owners = 2; },
+      [](Manifest& m) { m.groups[0].owners = 4; },
+      [](Manifest& m) { m.groups[1].owners = 2; },
+      [](Manifest& m) { m.groups[0].parities = 0; },
+      [](Manifest& m) { m.groups[0].parities = 3; },
+      [](Manifest& m) { m.groups[0].chunk = 4096; },
+      [](Manifest& m) { m.groups.pop_back(); },
+      [](Manifest& m) {
+        m.files[0].ranks = {0, 1};
+        m.files.erase(m.files.begin() + 1);
+      },
+  };
+  for (std::size_t i = 0; i < wrong.size(); ++i) {
+    Manifest m = with_groups();
+    wrong[i](m);
+    const auto back = decode_manifest(encode_manifest(m));
+    ASSERT_FALSE(back.ok()) << i;
+    EXPECT_EQ(back.failure().code, Code::corrupt) << i;
+  }
 }
 
 TEST(manifest, every_flipped_byte_is_found) {

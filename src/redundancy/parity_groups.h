@@ -35,10 +35,10 @@ struct Stripes {
   [[nodiscard]] int member(int stripe, int shard) const {
     return (stripe + (shard < k() ? shard + p : shard - k())) % n;
   }
-  /// Bytes of a chunk for data of at most `largest` bytes a member; a multiple of 64.
+  /// Bytes of a chunk for data of at most `largest` bytes a member; a multiple of a page.
   [[nodiscard]] std::uint64_t chunk(std::uint64_t largest) const {
     const auto parts = static_cast<std::uint64_t>(k());
-    return ((largest + parts - 1) / parts + 63) / 64 * 64;
+    return ((largest + parts - 1) / parts + 4095) / 4096 * 4096;
   }
 };
 

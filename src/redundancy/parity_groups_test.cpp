@@ -81,11 +81,11 @@ TEST(parity_groups, every_member_holds_every_chunk_once_and_every_stripe_every_s
   }
 }
 
-TEST(parity_groups, chunks_hold_all_data_and_end_at_64_bytes) {
+TEST(parity_groups, chunks_hold_all_data_and_are_whole_pages) {
   EXPECT_EQ((Stripes{4, 1}.chunk(0)), 0U);
-  EXPECT_EQ((Stripes{4, 1}.chunk(1)), 64U);
-  EXPECT_EQ((Stripes{4, 1}.chunk(192)), 64U);
-  EXPECT_EQ((Stripes{4, 1}.chunk(193)), 128U);
+  EXPECT_EQ((Stripes{4, 1}.chunk(1)), 4096U);
+  EXPECT_EQ((Stripes{4, 1}.chunk(3 * 4096)), 4096U);
+  EXPECT_EQ((Stripes{4, 1}.chunk(3 * 4096 + 1)), 8192U);
 }
 
 }  // namespace

@@ -270,6 +270,7 @@ class JobRank {
     become(n);
     return was == values_ ? n : -1;
   }
+  void try_to_resume() { (void)engine_->resume().ok(); }
   void checkpoint(int n) {
     become(n);
     must(engine_->checkpoint(true, false));
@@ -353,6 +354,7 @@ struct Way {
   LevelKind kind;
   Layout layout;
   int files = 0;
+  ParityConfig parity = {};
 };
 
 std::string name_of(const ::testing::TestParamInfo<std::tuple<Way, Crash>>& test) {
@@ -368,6 +370,7 @@ class crashpoints : public ::testing::TestWithParam<std::tuple<Way, Crash>> {
     out.kind = way.kind;
     out.layout = way.layout;
     out.files = way.files;
+    out.parity = way.parity;
     return out;
   }
   const store::TemporaryDirectory dir_;
@@ -428,9 +431,73 @@ INSTANTIATE_TEST_SUITE_P(
     , crashpoints,
     ::testing::Combine(::testing::Values(Way{"local", LevelKind::local, Layout::file_per_rank},
                                          Way{"partner", LevelKind::partner, Layout::file_per_rank},
+                                         Way{"parity", LevelKind::local, Layout::file_per_rank, 0, {1, 1, {}}},
                                          Way{"file_per_rank", LevelKind::shared, Layout::file_per_rank},
                                          Way{"file_per_node", LevelKind::shared, Layout::file_per_node},
                                          Way{"one_file", LevelKind::shared, Layout::one_file}),
+                       ::testing::Values(Crash::keeps_all, Crash::keeps_nothing, Crash::keeps_some)),
+    name_of);
+
+// ---- rebuilding ----------------------------------------------------------------------------------------------------
+
+/// A job of which a node is lost, and which dies at an operation of its resume().
+void die_in_resume(const Trial& trial, std::uint64_t operation) {
+  auto plan = std::make_shared<store::FaultPlan>();
+  comm::run_ranks(ranks, [&](comm::Comm& comm) {
+    JobRank job(comm, trial.level, trial.dir, trial.disks, plan);
+    (void)comm.barrier().ok();
+    if (comm.rank() == 0) die_at(*plan, operation);
+    (void)comm.barrier().ok();
+    job.try_to_resume();
+  });
+}
+
+std::uint64_t count_operations_of_resume(const Trial& trial) {
+  auto plan = std::make_shared<store::FaultPlan>();
+  std::uint64_t before = 0;
+  comm::run_ranks(ranks, [&](comm::Comm& comm) {
+    JobRank job(comm, trial.level, trial.dir, trial.disks, plan);
+    (void)comm.barrier().ok();
+    if (comm.rank() == 0) before = plan->count();
+    (void)comm.barrier().ok();
+    EXPECT_EQ(job.resumed(), 3);
+  });
+  return plan->count() - before;
+}
+
+class crashpoints_of_rebuild : public crashpoints {};
+
+TEST_P(crashpoints_of_rebuild, a_job_that_dies_at_any_operation_of_it_loses_nothing) {
+  const auto kind = std::get<1>(GetParam());
+  Trial base{level(), dir_.path(), {}};
+  for (const char* where : {"shared", "node-0", "node-1"}) base.disks[where] = std::make_shared<Disk>();
+  for (int line = 0; line < lines_before; ++line) run_job(base, 0);
+  crash(base.disks, kind, 1);
+  std::uint64_t operations = 0;
+  {
+    Trial trial = base;
+    trial.disks = copy_of(base.disks);
+    trial.disks["node-1"] = std::make_shared<Disk>();
+    operations = count_operations_of_resume(trial);
+    trial.disks["node-0"] = std::make_shared<Disk>();
+    ASSERT_EQ(found_in(trial), lines_before) << "what was rebuilt protects what it was rebuilt from";
+  }
+  EXPECT_GT(operations, 20U);
+  for (std::uint64_t at = 1; at <= operations; ++at) {
+    SCOPED_TRACE("stopped at operation " + std::to_string(at) + " of about " + std::to_string(operations));
+    Trial trial = base;
+    trial.disks = copy_of(base.disks);
+    const auto* lost = at % 2 == 0 ? "node-0" : "node-1";
+    trial.disks[lost] = std::make_shared<Disk>();
+    die_in_resume(trial, at);
+    crash(trial.disks, kind, static_cast<unsigned>(at));
+    ASSERT_EQ(found_in(trial), lines_before);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , crashpoints_of_rebuild,
+    ::testing::Combine(::testing::Values(Way{"parity", LevelKind::local, Layout::file_per_rank, 0, {1, 1, {}}}),
                        ::testing::Values(Crash::keeps_all, Crash::keeps_nothing, Crash::keeps_some)),
     name_of);
 

@@ -3,11 +3,12 @@
     python tests/crash/kills.py --runs 50 --seed 1              # 50 kills for each mix of levels
     python tests/crash/kills.py --runs 5 --mix partner,one_file
 
-A history: the simulation starts, is killed at a random moment (one rank; or, where a partner keeps copies, every second
-time all ranks of a node, whose directory is removed as well), is launched again, and so on; the last launch runs to its
-end. After each kill the relaunch must resume from a line that is not older than the newest one whose commit stood in
-events.jsonl before the kill, at a level that survives such a kill; once there was one, "fresh" is a failure, and so is
-every launch that does not end in time, and any end in another hash than that of an undisturbed run.
+A history: the simulation starts, is killed at a random moment (one rank; or, where a partner keeps copies or a group
+parity, every second time all ranks of a node, whose directory is removed as well), is launched again, and so on; the
+last launch runs to its end. After each kill the relaunch must resume from a line that is not older than the newest one
+whose commit stood in events.jsonl before the kill, at a level that survives such a kill; once there was one, "fresh" is
+a failure, and so is every launch that does not end in time, and any end in another hash than that of an undisturbed
+run.
 """
 
 from __future__ import annotations
@@ -39,7 +40,14 @@ MIXES = {
     "file_per_node": {"LEVELS": "shared", "SHARED_LAYOUT": "file-per-node", "EVERY": "2"},
     "one_file": {"LEVELS": "shared", "SHARED_LAYOUT": "one-file", "EVERY": "2"},
     "partner_shared": {"LEVELS": "partner,shared", "PARTNER_EVERY": "2", "SHARED_EVERY": "7"},
+    "parity": {"LEVELS": "local", "EVERY": "2", "NODES": "4", "LOCAL_REDUNDANCY": "rs(3,1)"},
 }
+# The level of a mix whose lines outlive the loss of a node.
+OUTLIVES_A_NODE = {"partner": "partner", "partner_shared": "partner", "parity": "local"}
+
+
+def nodes_of(mix: str) -> int:
+    return int(MIXES[mix].get("NODES", NODES))
 
 
 @dataclass
@@ -156,7 +164,8 @@ class History:
         self.chance, self.tally = chance, tally
         self.committed = 0  # must come back, or something newer
         self.lost: int | None = None  # the node that was lost last
-        self.newest_when_lost = 0  # the newest line at the level partner by then
+        self.newest_when_lost = 0  # the newest line by then, at the level that outlives such a loss
+        self.outliving = {OUTLIVES_A_NODE[mix]} if mix in OUTLIVES_A_NODE else set()
 
     def run(self, directory: Path, kills: int) -> None:
         for _ in range(kills):
@@ -173,8 +182,8 @@ class History:
             self._fail("the simulation did not start in time", launch.end())
             return False
         time.sleep(self.chance.uniform(0, 0.8) ** 2)  # early moments, resume among them, more often than late ones
-        node = self._node_to_lose(directory) if "partner" in self.mix and self.chance.random() < 0.5 else None
-        ranks = {self.chance.randrange(RANKS)} if node is None else ranks_of(node)
+        node = self._node_to_lose(directory) if self.outliving and self.chance.random() < 0.5 else None
+        ranks = {self.chance.randrange(RANKS)} if node is None else ranks_of(node, nodes_of(self.mix))
         hit = launch.kill(ranks)
         ended = launch.end()
         if ended.status == 124:
@@ -189,18 +198,18 @@ class History:
         if node is not None:
             self.tally.node_kills += 1
             self.lost = node
-            self.newest_when_lost = newest_committed(directory, {"partner"})
+            self.newest_when_lost = newest_committed(directory, self.outliving)
             shutil.rmtree(directory / f"node-{node}", ignore_errors=True)
-            survives = {"partner", "shared"}
+            survives = self.outliving | {"shared"}
         # Lines of a level that did not survive count no more, but what came back before must come back again.
         self.committed = max(self.committed if node is None else 0, newest_committed(directory, survives))
         return True
 
     def _node_to_lose(self, directory: Path) -> int:
-        """Any; but while the copies of a lost one have not been made again, that one: a partner bears one loss."""
-        if self.lost is not None and newest_committed(directory, {"partner"}) == self.newest_when_lost:
+        """Any; but while what a lost one held has not been made again, that one: one loss is what is borne."""
+        if self.lost is not None and newest_committed(directory, self.outliving) == self.newest_when_lost:
             return self.lost
-        return self.chance.randrange(NODES)
+        return self.chance.randrange(nodes_of(self.mix))
 
     def _check_beginning(self, ended: Ended, may_be_silent: bool = False) -> None:
         """The launch came back from no older line than it had to. Killed early enough, it may not have said so."""
@@ -226,8 +235,8 @@ class History:
         self.tally.failures.append(f"{self.mix}: {what}\n{ended.out}{ended.err[-3000:]}")
 
 
-def ranks_of(node: int) -> set[int]:
-    return {rank for rank in range(RANKS) if rank * NODES // RANKS == node}
+def ranks_of(node: int, nodes: int) -> set[int]:
+    return {rank for rank in range(RANKS) if rank * nodes // RANKS == node}
 
 
 def undisturbed_hash(program: Path, steps: int, directory: Path) -> str:

@@ -85,7 +85,8 @@ class levels : public ::testing::TestWithParam<Way> {};
 TEST_P(levels, a_new_session_resumes_from_the_newest_line) {
   const SharedDirectory dir;
   auto options = with(usual(dir.path()), GetParam().options);
-  if (size_of() == 1 && options["levels"] == "partner") GTEST_SKIP() << "one rank has no partner";
+  if (size_of() == 1 && (options["levels"] == "partner" || options.contains("local.redundancy")))
+    GTEST_SKIP() << "one rank has no partner";
   if (options.contains("nodes")) options["nodes"] = two_nodes();
   run(options, 5);
   const auto found = resumed_at(options, 4);
@@ -96,7 +97,8 @@ TEST_P(levels, a_new_session_resumes_from_the_newest_line) {
 TEST_P(levels, a_run_goes_on_from_where_it_was_resumed) {
   const SharedDirectory dir;
   auto options = with(usual(dir.path()), GetParam().options);
-  if (size_of() == 1 && options["levels"] == "partner") GTEST_SKIP() << "one rank has no partner";
+  if (size_of() == 1 && (options["levels"] == "partner" || options.contains("local.redundancy")))
+    GTEST_SKIP() << "one rank has no partner";
   if (options.contains("nodes")) options["nodes"] = two_nodes();
   for (int steps : {3, 6, 9}) {
     Session session(MPI_COMM_WORLD, options);
@@ -109,18 +111,19 @@ TEST_P(levels, a_run_goes_on_from_where_it_was_resumed) {
   EXPECT_EQ(resumed_at(options, 8).line, 9U);  // the state that was put back is not written again
 }
 
-INSTANTIATE_TEST_SUITE_P(, levels,
-                         ::testing::Values(Way{"local", {{"levels", "local"}, {"nodes", "2"}}},
-                                           Way{"partner", {{"levels", "partner"}, {"nodes", "2"}}},
-                                           Way{"file_per_rank", {{"shared.layout", "file-per-rank"}}},
-                                           Way{"file_per_node", {{"shared.layout", "file-per-node"}, {"nodes", "2"}}},
-                                           Way{"two_files",
-                                               {{"shared.layout", "file-per-node"}, {"shared.files", "2"}}},
-                                           Way{"more_files_than_ranks", {{"shared.files", "100"}}},
-                                           Way{"one_file", {{"shared.layout", "one-file"}}},
-                                           Way{"buffered", {{"shared.layout", "one-file"}, {"direct_io", "off"}}},
-                                           Way{"in_calls", {{"shared.layout", "one-file"}, {"progress", "calls"}}}),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    , levels,
+    ::testing::Values(Way{"local", {{"levels", "local"}, {"nodes", "2"}}},
+                      Way{"partner", {{"levels", "partner"}, {"nodes", "2"}}},
+                      Way{"parity", {{"levels", "local"}, {"nodes", "2"}, {"local.redundancy", "rs(2,1)"}}},
+                      Way{"file_per_rank", {{"shared.layout", "file-per-rank"}}},
+                      Way{"file_per_node", {{"shared.layout", "file-per-node"}, {"nodes", "2"}}},
+                      Way{"two_files", {{"shared.layout", "file-per-node"}, {"shared.files", "2"}}},
+                      Way{"more_files_than_ranks", {{"shared.files", "100"}}},
+                      Way{"one_file", {{"shared.layout", "one-file"}}},
+                      Way{"buffered", {{"shared.layout", "one-file"}, {"direct_io", "off"}}},
+                      Way{"in_calls", {{"shared.layout", "one-file"}, {"progress", "calls"}}}),
+    [](const auto& test) { return test.param.name; });
 
 TEST(level, shared_has_as_many_files_as_its_layout_says) {
   const int size = size_of();
@@ -179,6 +182,70 @@ TEST(level, the_lost_node_comes_back_from_its_partner) {
     session.prune(1);
     EXPECT_TRUE(session.verify().damage.empty());
   }
+}
+
+/// What a run of 4 steps at level local leaves, less the directories of these nodes, put back by a new session.
+void expect_rebuilt(const Options& options, const std::vector<int>& lost, const std::string& dir) {
+  run(options, 4);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank_of() == 0)
+    for (const int node : lost) fs::remove_all(dir + "/node-" + std::to_string(node));
+  MPI_Barrier(MPI_COMM_WORLD);
+  Session session(MPI_COMM_WORLD, options);
+  Stepper code;
+  code.forget();
+  code.protect(session);
+  EXPECT_EQ(session.resume().line, 4U);
+  code.expect_at(3);
+  for (const auto& sentence : session.verify().damage)
+    EXPECT_TRUE(has(sentence, "line 3")) << "line 4 is protected again: " << sentence;
+}
+
+TEST(level, lost_nodes_come_back_from_parity) {
+  if (size_of() < 4) GTEST_SKIP() << "four nodes need four ranks";
+  for (const auto& [redundancy, lost] : {std::pair<std::string, std::vector<int>>{"rs(3,1)", {0}},
+                                         {"rs(3,1)", {2}},
+                                         {"rs(2,2)", {0, 3}},
+                                         {"rs(1,3)", {0, 1, 2}},
+                                         {"rs(100,1)", {1}}}) {
+    const SharedDirectory dir;
+    expect_rebuilt(with(usual(dir.path()), {{"levels", "local"}, {"nodes", "4"}, {"local.redundancy", redundancy}}),
+                   lost, dir.path());
+  }
+}
+
+TEST(level, parity_over_sets_of_nodes_outlives_the_loss_of_a_set) {
+  if (size_of() < 4) GTEST_SKIP() << "four nodes need four ranks";
+  const SharedDirectory dir;
+  const Options options{{"levels", "local"}, {"nodes", "4"}, {"local.redundancy", "rs(1,1)"}};
+  expect_rebuilt(with(usual(dir.path()), with(options, {{"local.unit", "nodes:0-1/2,3"}})), {0, 1}, dir.path());
+  const auto wrong = refusal_of([&] {
+    Session session(MPI_COMM_WORLD, with(usual(dir.path()), with(options, {{"local.unit", "nodes:0-1/2"}})));
+  });
+  EXPECT_EQ(wrong.code, Code::invalid_argument);
+  EXPECT_NE(wrong.what.find("node 3"), std::string::npos) << wrong.what;
+}
+
+TEST(level, units_come_from_a_variable_that_differs_among_ranks) {
+  if (size_of() < 4) GTEST_SKIP() << "two racks of two nodes need four ranks";
+  setenv("RACK_OF_BACKSTAY_TEST", rank_of() < size_of() / 2 ? "left" : "right", 1);
+  const SharedDirectory dir;
+  const Options options{{"levels", "local"}, {"nodes", "4"}, {"local.redundancy", "rs(1,1)"}};
+  expect_rebuilt(with(usual(dir.path()), with(options, {{"local.unit", "env:RACK_OF_BACKSTAY_TEST"}})), {2, 3},
+                 dir.path());
+  const auto unset = refusal_of([&] {
+    Session session(MPI_COMM_WORLD, with(usual(dir.path()), with(options, {{"local.unit", "env:NO_SUCH_RACK"}})));
+  });
+  EXPECT_NE(unset.what.find("NO_SUCH_RACK"), std::string::npos) << unset.what;
+}
+
+TEST(level, parity_for_more_units_than_there_are_is_refused) {
+  const SharedDirectory dir;
+  const auto refused = refusal_of([&] {
+    Session session(MPI_COMM_WORLD, with(usual(dir.path()), {{"levels", "local"}, {"local.redundancy", "rs(4,2)"}}));
+  });
+  EXPECT_EQ(refused.code, Code::invalid_argument);
+  EXPECT_NE(refused.what.find("local"), std::string::npos) << refused.what;
 }
 
 TEST(level, a_partner_at_a_distance_outlives_the_loss_of_two_neighbouring_nodes) {

@@ -127,6 +127,8 @@ def _state(opened: Directory, line: Line) -> Text:
         return Text(f"not whole: {_short(opened, line.why)}", style="red")
     if line.notes:
         lost = "a copy is" if len(line.notes) == 1 else f"{len(line.notes)} copies are"
+        if line.from_parity:
+            lost = "a file is" if len(line.notes) == 1 else f"{len(line.notes)} files are"
         return Text.assemble(("whole", "green"), (f", but {lost} lost", "yellow"))
     return Text("whole", style="green")
 

@@ -1,0 +1,500 @@
+#include "engine/parity.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "base/crc32c.h"
+#include "base/text.h"
+#include "base/wire.h"
+#include "catalog/catalog.h"
+#include "engine/agree.h"
+#include "format/parity_file.h"
+#include "redundancy/parity_exchange.h"
+
+namespace backstay::engine {
+
+namespace {
+redundancy::Stripes stripes_of(const format::GroupOfParity& group) {
+  return {static_cast<int>(group.members.size()), group.parities};
+}
+
+/// Checksums of a member's shards, each of which passes by in order of offsets.
+class Sums {
+ public:
+  explicit Sums(std::size_t shards) : sums_(shards), seen_(shards) {}
+  void add(int shard, ByteView bytes) {
+    auto& sum = sums_[static_cast<std::size_t>(shard)];
+    sum = crc32c(bytes, sum);
+    seen_[static_cast<std::size_t>(shard)] = true;
+  }
+  [[nodiscard]] const std::vector<std::uint32_t>& all() const { return sums_; }
+  /// All that passed by is what `expected` says.
+  [[nodiscard]] bool agree_with(const std::vector<std::uint32_t>& expected) const {
+    for (std::size_t i = 0; i < sums_.size(); ++i)
+      if (seen_[i] && sums_[i] != expected[i]) return false;
+    return true;
+  }
+
+ private:
+  std::vector<std::uint32_t> sums_;
+  std::vector<bool> seen_;
+};
+
+// ---- writing ---------------------------------------------------------------------------------------------------
+
+/// The bytes of a file that is in pieces in memory: where they lie, if they lie together; otherwise put together in
+/// `room`, with zeros where the file has none.
+ByteView range_of(const redundancy::FileImage& file, std::uint64_t begin, MutableByteView room) {
+  const std::uint64_t end = begin + room.size();
+  for (const auto& piece : file.pieces)
+    if (piece.offset <= begin && end <= piece.offset + piece.bytes.size())
+      return piece.bytes.subspan(begin - piece.offset, room.size());
+  std::fill(room.begin(), room.end(), std::byte{0});
+  for (const auto& piece : file.pieces) {
+    const std::uint64_t from = std::max(begin, piece.offset), to = std::min(end, piece.offset + piece.bytes.size());
+    if (from < to)
+      std::copy_n(piece.bytes.begin() + static_cast<std::ptrdiff_t>(from - piece.offset), to - from,
+                  room.begin() + static_cast<std::ptrdiff_t>(from - begin));
+  }
+  return room;
+}
+
+/// One group's parity on one of its members.
+class GroupWriter {
+ public:
+  GroupWriter(const Level& level, const ParityJob& job, int index, const format::GroupOfParity& group, int rank)
+      : level_(level), job_(job), group_(group), sums_(group.members.size()) {
+    header_ = {job.job, job.line, index, rank, {}};
+    const auto self = std::find(group.members.begin(), group.members.end(), rank);
+    owner_ = static_cast<std::size_t>(self - group.members.begin()) < group.owners;
+  }
+
+  /// A failure of the communicator; others wait in written().
+  Result<void> run(comm::Comm& comm) {
+    open();
+    const auto stripes = stripes_of(group_);
+    redundancy::ShardAccess access;
+    access.keep = job_.file.keep;
+    access.read = [&](int, int shard, std::uint64_t offset, MutableByteView room) -> Result<ByteView> {
+      ByteView bytes = room;
+      if (owner_)
+        bytes = range_of(job_.file, static_cast<std::uint64_t>(shard) * group_.chunk + offset, room);
+      else
+        std::fill(room.begin(), room.end(), std::byte{0});
+      sums_.add(shard, bytes);
+      return bytes;
+    };
+    access.write = [&](int, int shard, std::uint64_t offset, ByteView bytes) -> Result<void> {
+      sums_.add(shard, bytes);
+      if (!file_) return {};
+      return file_->write_at(format::parity_offset(group_.chunk, shard - stripes.k()) + offset, bytes);
+    };
+    const auto made = redundancy::exchange_shards(comm, {group_.members, group_.owners}, group_.parities, group_.chunk,
+                                                  redundancy::plan_encoding(stripes), access);
+    if (!made && made.failure().code == Code::comm) return made;
+    if (!made && made.failure().code == Code::timeout) return made;
+    keep(made);
+    keep(close());
+    return {};
+  }
+
+  [[nodiscard]] const Result<void>& written() const { return written_; }
+  [[nodiscard]] std::uint32_t header_sum() const { return header_sum_; }
+
+ private:
+  void keep(const Result<void>& result) {
+    if (written_ && !result) written_ = result;
+  }
+
+  void open() {
+    auto file = level_.store->open_to_write(job_.dir + "/" + format::parity_file_name(header_.group, header_.rank));
+    if (file)
+      file_ = std::move(*file);
+    else
+      written_ = file.failure();
+  }
+
+  Result<void> close() {
+    header_.sums = sums_.all();
+    const Bytes page = format::encode_parity_header(header_);
+    header_sum_ = crc32c(page);
+    if (!file_) return {};
+    BACKSTAY_TRY(file_->write_at(0, page));
+    BACKSTAY_TRY(file_->resize(format::parity_file_size(group_)));
+    return file_->sync();
+  }
+
+  const Level& level_;
+  const ParityJob& job_;
+  const format::GroupOfParity& group_;
+  Sums sums_;
+  format::ParityHeader header_;
+  bool owner_ = false;
+  std::unique_ptr<store::File> file_;
+  std::uint32_t header_sum_ = 0;
+  Result<void> written_;
+};
+}  // namespace
+
+Result<std::vector<format::GroupOfParity>> write_parity(const Level& level, const ParityJob& job, comm::Comm& comm,
+                                                        Result<void>& written) {
+  std::vector<format::GroupOfParity> groups;
+  std::vector<std::int64_t> largest;  // file of each group
+  for (const auto& planned : level.parity_groups) {
+    format::GroupOfParity group{planned.members, planned.owners, level.config.parity.p, 0, {}};
+    const auto owners = group.members.begin() + static_cast<std::ptrdiff_t>(group.owners);
+    const bool mine = std::find(group.members.begin(), owners, comm.rank()) != owners;
+    largest.push_back(mine ? static_cast<std::int64_t>(job.file.size) : 0);
+    group.headers.resize(group.members.size());
+    groups.push_back(std::move(group));
+  }
+  const auto sizes = comm.all_max(std::move(largest));
+  if (!sizes) return sizes.failure();
+  // Ranks that are in several groups go through them in one order, so that none waits for another in a circle.
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    auto& group = groups[g];
+    group.chunk = stripes_of(group).chunk(static_cast<std::uint64_t>((*sizes)[g]));
+    const auto self = std::find(group.members.begin(), group.members.end(), comm.rank());
+    if (self == group.members.end()) continue;
+    GroupWriter writer(level, job, static_cast<int>(g), group, comm.rank());
+    BACKSTAY_TRY(writer.run(comm));
+    if (written && !writer.written()) written = writer.written();
+    group.headers[static_cast<std::size_t>(self - group.members.begin())] = writer.header_sum();
+  }
+  return groups;
+}
+
+// ---- rebuilding ------------------------------------------------------------------------------------------------
+
+namespace {
+constexpr const char* unfinished = ".part";
+
+/// A member for which this rank acts: what is left of it, or what it becomes.
+struct Part {
+  bool lost = false;
+  std::string data_name;  ///< empty: a holder of parity without data
+  std::string parity_name;
+  std::uint64_t data_size = 0;
+  std::unique_ptr<store::File> data;
+  std::unique_ptr<store::File> parity;
+  format::ParityHeader header;  ///< of what is left
+  std::optional<Sums> sums;
+  std::string trouble;
+};
+
+class Rebuilder {
+ public:
+  Rebuilder(catalog::Candidate& line, const std::set<Member>& lost, const std::vector<catalog::StoreContents>& contents,
+            const Level& level, const Topology& topology, comm::Comm& comm)
+      : line_(line),
+        lost_(lost),
+        contents_(contents),
+        level_(level),
+        topology_(topology),
+        comm_(comm),
+        dir_(catalog::line_dir(level.name, line.line)) {
+    for (const auto& file : line.manifest.files) files_[file.ranks.front()] = &file;
+    for (const auto& [g, m] : lost) broken_.insert(g);
+  }
+
+  Result<Rebuilt> run() {
+    auto outcome = make();
+    if (!outcome || !outcome->damaged.empty()) remove_unfinished();
+    return outcome;
+  }
+
+ private:
+  [[nodiscard]] const format::GroupOfParity& group(std::size_t g) const { return line_.manifest.groups[g]; }
+  [[nodiscard]] bool is_lost(const Member& member) const { return lost_.contains(member); }
+
+  /// The rank that reads or writes a member.
+  [[nodiscard]] int acting(const Member& member) const {
+    const int number = group(member.first).members[member.second];
+    if (is_lost(member)) return number % comm_.size();
+    const int server = contents_[*line_.groups[member.first][member.second]].server;
+    const bool same_node = level_.config.kind != LevelKind::memory && number < comm_.size() &&
+                           topology_.node(number) == topology_.node(server);
+    return same_node ? number : server;
+  }
+  /// The store into which a rank writes.
+  [[nodiscard]] std::size_t store_of(int rank) const {
+    for (std::size_t s = 0; s < contents_.size(); ++s)
+      if (contents_[s].level == line_.level &&
+          (level_.config.kind == LevelKind::memory ? contents_[s].server == rank
+                                                   : topology_.node(contents_[s].server) == topology_.node(rank)))
+        return s;
+    return contents_.size();
+  }
+
+  Result<Rebuilt> make() {
+    BACKSTAY_TRY(agree(comm_, open()));
+    auto damaged = share_trouble();
+    if (!damaged) return damaged.failure();
+    if (!damaged->empty()) return Rebuilt{std::move(*damaged)};
+    for (const std::size_t g : broken_) BACKSTAY_TRY(exchange(g));
+    for (auto& [member, part] : parts_) check(member, part);
+    damaged = share_trouble();
+    if (!damaged) return damaged.failure();
+    if (!damaged->empty()) return Rebuilt{std::move(*damaged)};
+    BACKSTAY_TRY(agree(comm_, written_));
+    BACKSTAY_TRY(agree(comm_, put_in_place()));
+    note_sources();
+    BACKSTAY_TRY(agree(comm_, write_manifests()));
+    return Rebuilt{};
+  }
+
+  /// What this rank acts for. A failure here is one of writing; what cannot be read is a member's trouble.
+  Result<void> open() {
+    Result<void> opened;
+    for (const std::size_t g : broken_)
+      for (std::size_t m = 0; m < group(g).members.size(); ++m) {
+        const Member member{g, m};
+        if (acting(member) != comm_.rank()) continue;
+        Part& part = parts_[member];
+        part.lost = is_lost(member);
+        const int number = group(g).members[m];
+        part.parity_name = format::parity_file_name(static_cast<int>(g), number);
+        if (m < group(g).owners) {
+          part.data_name = files_.at(number)->name;
+          part.data_size = files_.at(number)->size;
+        }
+        part.sums.emplace(group(g).members.size());
+        if (!part.lost) {
+          if (auto read = open_to_read(member, part); !read) part.trouble = read.failure().what;
+        } else if (auto made = open_to_write(part); !made) {
+          opened = made;
+        }
+      }
+    return opened;
+  }
+
+  Result<void> open_to_read(const Member& member, Part& part) {
+    const auto& about = group(member.first);
+    if (!part.data_name.empty()) {
+      auto data = level_.store->open_to_read(dir_ + "/" + part.data_name);
+      if (!data) return data.failure();
+      part.data = std::move(*data);
+    }
+    auto parity = level_.store->open_to_read(dir_ + "/" + part.parity_name);
+    if (!parity) return parity.failure();
+    part.parity = std::move(*parity);
+    Bytes page(format::page);
+    BACKSTAY_TRY(part.parity->read_at(0, page));
+    if (crc32c(page) != about.headers[member.second])
+      return fail(Code::corrupt, level_.store->where(), "/", dir_, "/", part.parity_name,
+                  ": the checksum of its header differs");
+    auto header = format::decode_parity_header(page);
+    if (!header) return header.failure();
+    if (header->sums.size() != about.members.size())
+      return fail(Code::corrupt, part.parity_name, ": it has not a checksum for each shard");
+    part.header = std::move(*header);
+    return {};
+  }
+
+  Result<void> open_to_write(Part& part) {
+    BACKSTAY_TRY(level_.store->make_dir(dir_));
+    for (auto [name, file] : {std::pair(&part.data_name, &part.data), std::pair(&part.parity_name, &part.parity)}) {
+      if (name->empty()) continue;
+      auto made = level_.store->open_to_write(dir_ + "/" + *name + unfinished);
+      if (!made) return made.failure();
+      *file = std::move(*made);
+    }
+    return {};
+  }
+
+  /// Collective among the ranks that act for the group.
+  Result<void> exchange(std::size_t g) {
+    const auto& about = group(g);
+    const auto stripes = stripes_of(about);
+    redundancy::ParityGroup who;
+    std::vector<int> lost;
+    for (std::size_t m = 0; m < about.members.size(); ++m) {
+      who.members.push_back(acting({g, m}));
+      if (is_lost({g, m})) lost.push_back(static_cast<int>(m));
+    }
+    who.owners = about.owners;
+    if (std::find(who.members.begin(), who.members.end(), comm_.rank()) == who.members.end()) return {};
+    redundancy::ShardAccess access;
+    access.keep = std::make_shared<int>(0);  // read() gives its room only
+    access.read = [&](int m, int shard, std::uint64_t offset, MutableByteView room) -> Result<ByteView> {
+      Part& part = parts_.at({g, static_cast<std::size_t>(m)});
+      if (auto read = read_shard(part, about, shard, offset, room); !read) {
+        if (part.trouble.empty()) part.trouble = read.failure().what;
+      }
+      part.sums->add(shard, room);
+      return ByteView(room);
+    };
+    access.write = [&](int m, int shard, std::uint64_t offset, ByteView bytes) -> Result<void> {
+      Part& part = parts_.at({g, static_cast<std::size_t>(m)});
+      part.sums->add(shard, bytes);
+      return write_shard(part, about, shard, offset, bytes);
+    };
+    const auto made = redundancy::exchange_shards(comm_, who, about.parities, about.chunk,
+                                                  redundancy::plan_rebuild(stripes, lost), access);
+    if (!made && (made.failure().code == Code::comm || made.failure().code == Code::timeout)) return made;
+    if (written_ && !made) written_ = made;
+    return {};
+  }
+
+  static Result<void> read_shard(Part& part, const format::GroupOfParity& about, int shard, std::uint64_t offset,
+                                 MutableByteView room) {
+    const int k = stripes_of(about).k();
+    if (shard >= k) return part.parity->read_at(format::parity_offset(about.chunk, shard - k) + offset, room);
+    const std::uint64_t begin = static_cast<std::uint64_t>(shard) * about.chunk + offset;
+    const std::uint64_t there =
+        part.data_size > begin ? std::min<std::uint64_t>(room.size(), part.data_size - begin) : 0;
+    std::fill(room.begin() + static_cast<std::ptrdiff_t>(there), room.end(), std::byte{0});
+    return there == 0 ? Result<void>{} : part.data->read_at(begin, room.first(there));
+  }
+
+  static Result<void> write_shard(Part& part, const format::GroupOfParity& about, int shard, std::uint64_t offset,
+                                  ByteView bytes) {
+    const int k = stripes_of(about).k();
+    if (shard >= k) return part.parity->write_at(format::parity_offset(about.chunk, shard - k) + offset, bytes);
+    const std::uint64_t begin = static_cast<std::uint64_t>(shard) * about.chunk + offset;
+    if (begin >= part.data_size) return {};
+    return part.data->write_at(begin, bytes.first(std::min<std::uint64_t>(bytes.size(), part.data_size - begin)));
+  }
+
+  /// What was read is what was written once; what was made is what was lost.
+  void check(const Member& member, Part& part) {
+    if (!part.trouble.empty()) return;
+    if (!part.lost) {
+      if (!part.sums->agree_with(part.header.sums))
+        part.trouble = cat(level_.store->where(), "/", dir_, ": the checksum of a part of ",
+                           part.data_name.empty() ? part.parity_name : part.data_name, " or its parity differs");
+      return;
+    }
+    const format::ParityHeader header{line_.manifest.job, line_.line, static_cast<int>(member.first),
+                                      group(member.first).members[member.second], part.sums->all()};
+    const Bytes page = format::encode_parity_header(header);
+    if (crc32c(page) != group(member.first).headers[member.second])
+      wrong_ = true;  // because a survivor is damaged, or else there is no telling why
+    else if (written_)
+      written_ = part.parity->write_at(0, page);
+  }
+
+  /// Collective: what any rank found of the members that it reads.
+  Result<std::vector<std::pair<Member, std::string>>> share_trouble() {
+    WireWriter mine;
+    for (const auto& [member, part] : parts_) {
+      if (part.trouble.empty()) continue;
+      mine.number(static_cast<std::uint64_t>(member.first));
+      mine.number(static_cast<std::uint64_t>(member.second));
+      mine.text(part.trouble);
+    }
+    const auto all = comm_.all_gather(mine.message());
+    if (!all) return all.failure();
+    std::vector<std::pair<Member, std::string>> out;
+    for (const auto& message : *all)
+      for (WireReader in(message); !in.at_end() && in.complete();) {
+        const auto g = static_cast<std::size_t>(in.number<std::uint64_t>());
+        const auto m = static_cast<std::size_t>(in.number<std::uint64_t>());
+        out.emplace_back(Member{g, m}, in.text());
+      }
+    if (out.empty() && wrong_ && written_)
+      written_ = fail(Code::corrupt, "the rebuilt bytes are not those that were lost, though all that they were made ",
+                      "of is as it was written");
+    return out;
+  }
+
+  void remove_unfinished() {
+    for (auto& [member, part] : parts_) {
+      if (!part.lost) continue;
+      part.data.reset();
+      part.parity.reset();
+      for (const std::string* name : {&part.data_name, &part.parity_name})
+        if (!name->empty()) (void)level_.store->remove(dir_ + "/" + *name + unfinished).ok();
+    }
+  }
+
+  /// The rebuilt files, durable, under their names.
+  Result<void> put_in_place() {
+    bool any = false;
+    for (auto& [member, part] : parts_) {
+      if (!part.lost) continue;
+      any = true;
+      if (part.data) {
+        BACKSTAY_TRY(part.data->resize(part.data_size));
+        BACKSTAY_TRY(part.data->sync());
+      }
+      BACKSTAY_TRY(part.parity->resize(format::parity_file_size(group(member.first))));
+      BACKSTAY_TRY(part.parity->sync());
+      part.data.reset();
+      part.parity.reset();
+      for (const std::string* name : {&part.data_name, &part.parity_name})
+        if (!name->empty()) BACKSTAY_TRY(level_.store->rename(dir_ + "/" + *name + unfinished, dir_ + "/" + *name));
+    }
+    return any ? level_.store->sync_dir(dir_) : Result<void>{};
+  }
+
+  /// Every rank notes the same.
+  void note_sources() {
+    for (const auto& member : lost_) {
+      const std::size_t store = store_of(acting(member));
+      line_.groups[member.first][member.second] = store;
+      stores_.insert(store);
+      if (member.second >= group(member.first).owners) continue;
+      const auto* file = files_.at(group(member.first).members[member.second]);
+      line_.sources[static_cast<std::size_t>(file - line_.manifest.files.data())] = {{store, file->name}};
+    }
+  }
+
+  /// The stores that have taken rebuilt files hold the line from now on.
+  Result<void> write_manifests() {
+    if (!level_.leader || !stores_.contains(store_of(comm_.rank()))) return {};
+    return catalog::adopt(*level_.store, level_.name, line_.line, format::encode_manifest(line_.manifest));
+  }
+
+  catalog::Candidate& line_;
+  const std::set<Member>& lost_;
+  const std::vector<catalog::StoreContents>& contents_;
+  const Level& level_;
+  const Topology& topology_;
+  comm::Comm& comm_;
+  std::string dir_;
+  std::map<int, const format::DataFile*> files_;  // by rank
+  std::set<std::size_t> broken_;                  // groups
+  std::map<Member, Part> parts_;                  // for which this rank acts
+  std::set<std::size_t> stores_;                  // that have taken rebuilt files
+  bool wrong_ = false;
+  Result<void> written_;
+};
+}  // namespace
+
+Result<Rebuilt> rebuild(catalog::Candidate& line, const std::set<Member>& lost,
+                        const std::vector<catalog::StoreContents>& contents, const Level& level,
+                        const Topology& topology, comm::Comm& comm) {
+  return Rebuilder(line, lost, contents, level, topology, comm).run();
+}
+
+Result<void> check_parity_file(store::Store& store, const std::string& path, const format::GroupOfParity& group,
+                               std::uint32_t expected) {
+  constexpr std::size_t piece = std::size_t{128} << 10;
+  const std::string where = store.where() + "/" + path;
+  const auto file = store.open_to_read(path);
+  if (!file) return file.failure();
+  Bytes page(format::page);
+  BACKSTAY_TRY((*file)->read_at(0, page));
+  if (crc32c(page) != expected) return fail(Code::corrupt, where, ": the checksum of its header differs");
+  const auto header = format::decode_parity_header(page);
+  if (!header) return fail(header.failure().code, where, ": ", header.failure().what);
+  if (header->sums.size() != group.members.size())
+    return fail(Code::corrupt, where, ": it has not a checksum for each shard");
+  Bytes bytes;
+  for (int i = 0; i < group.parities; ++i) {
+    std::uint32_t sum = 0;
+    for (std::uint64_t at = 0; at < group.chunk; at += bytes.size()) {
+      bytes.resize(std::min<std::uint64_t>(piece, group.chunk - at));
+      BACKSTAY_TRY((*file)->read_at(format::parity_offset(group.chunk, i) + at, bytes));
+      sum = crc32c(bytes, sum);
+    }
+    if (sum != header->sums[static_cast<std::size_t>(stripes_of(group).k() + i)])
+      return fail(Code::corrupt, where, ": the checksum of its parity ", i, " differs");
+  }
+  return {};
+}
+
+}  // namespace backstay::engine
