@@ -1,6 +1,7 @@
 // What a checkpoint costs, against limits measured in the same run beside it. One JSON object a line on stdout.
-//   mpirun -n 4 cost DIR MIB_PER_RANK ARRAYS REPEATS
-// Limits: copy = memcpy into touched memory; W = copy + write(2) of the same bytes to a new file a rank; WS = W +
+//   mpirun -n 4 cost DIR MIB_PER_RANK ARRAYS REPEATS [WAY ...]
+// WAY: memory, local, local-p1, local-p2 (Reed-Solomon over all ranks, each a node), partner, shared-LAYOUT; all if
+// none. Limits: copy = memcpy into touched memory; W = copy + write(2) of the same bytes to a new file a rank; WS = W +
 // fsync; read = read(2) of such a file into touched memory. Every time runs from the first rank's start after a barrier
 // to the last rank's end, on the one clock of the machine: with more ranks than cores, ranks that start late because
 // they got no core would otherwise look faster than the machine is, and more so the shorter the work.
@@ -218,11 +219,26 @@ void measure_level(const Setup& s, Data& data, const std::string& what, backstay
   if (s.rank == 0) std::filesystem::remove_all(dir);
   data.forget();
 }
+
+/// What is measured, by name.
+std::vector<std::pair<std::string, backstay::Options>> ways(int ranks) {
+  std::vector<std::pair<std::string, backstay::Options>> out{
+      {"memory", {{"levels", "memory"}}}, {"local", {{"levels", "local"}}}, {"partner", {{"levels", "partner"}}}};
+  for (const int p : {1, 2})
+    if (ranks > p)
+      out.push_back({"local-p" + std::to_string(p),
+                     {{"levels", "local"},
+                      {"nodes", std::to_string(ranks)},
+                      {"local.redundancy", "rs(" + std::to_string(ranks - p) + "," + std::to_string(p) + ")"}}});
+  for (const std::string layout : {"file-per-rank", "file-per-node", "one-file"})
+    out.push_back({"shared-" + layout, {{"levels", "shared"}, {"shared.layout", layout}}});
+  return out;
+}
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) {
-    std::fprintf(stderr, "usage: mpirun -n RANKS cost DIR MIB_PER_RANK ARRAYS REPEATS\n");
+  if (argc < 5) {
+    std::fprintf(stderr, "usage: mpirun -n RANKS cost DIR MIB_PER_RANK ARRAYS REPEATS [WAY ...]\n");
     return 2;
   }
   int provided = 0;
@@ -238,11 +254,10 @@ int main(int argc, char** argv) {
   std::filesystem::create_directories(s.dir);
   {
     Data data(s);
-    measure_level(s, data, "memory", {{"levels", "memory"}});
-    measure_level(s, data, "local", {{"levels", "local"}});
-    measure_level(s, data, "partner", {{"levels", "partner"}});
-    for (const char* layout : {"file-per-rank", "file-per-node", "one-file"})
-      measure_level(s, data, std::string("shared-") + layout, {{"levels", "shared"}, {"shared.layout", layout}});
+    const std::vector<std::string> wanted(argv + 5, argv + argc);
+    for (const auto& [way, options] : ways(s.ranks))
+      if (wanted.empty() || std::find(wanted.begin(), wanted.end(), way) != wanted.end())
+        measure_level(s, data, way, options);
   }
   MPI_Finalize();
   return 0;

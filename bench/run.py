@@ -23,8 +23,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / "build/peers"
-LEVELS = ["memory", "local", "partner", "shared-file-per-rank", "shared-file-per-node", "shared-one-file"]
-SHARED = LEVELS[3:]
+SHARED = ["shared-file-per-rank", "shared-file-per-node", "shared-one-file"]
+LEVELS = ["memory", "local", "local-p1", "local-p2", "partner", *SHARED]
 SIZES = [(16, 1), (16, 64), (64, 1), (64, 64), (256, 1), (256, 64)]  # MiB a rank, arrays
 SHM = Path("/dev/shm")
 
@@ -47,6 +47,8 @@ class Bar:
 BARS = [
     Bar("blocked", "blocked_per_copy", LEVELS, 1.3),
     Bar("durable-local", "durable_per_limit", ["local"], 0.8),
+    Bar("durable-local-one-parity", "durable_per_limit", ["local-p1"], 1.6),
+    Bar("durable-local-two-parities", "durable_per_limit", ["local-p2"], 2.5),
     Bar("durable-partner", "durable_per_limit", ["partner"], 1.8),
     *(Bar(f"durable-{level}", "durable_per_ws", [level], 1.25) for level in SHARED),
     Bar("phdf5-collective-per-one-file", "phdf5_per_durable", ["shared-one-file"], 2.0, at_least=True),

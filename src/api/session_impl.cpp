@@ -225,9 +225,10 @@ std::vector<int> Session::Impl::find_units(const engine::Topology& topology, com
                                                      : fail(Code::invalid_argument, "the variable ", choice.variable,
                                                             " that the option local.unit names is not set")));
   const auto all = value_or_throw(app.all_gather(as_bytes(value)));
-  const std::set<Bytes> different(all.begin(), all.end());
+  std::set<std::string_view> different;
+  for (const auto& label : all) different.insert(as_text(label));
   for (std::size_t r = 0; r < units.size(); ++r)
-    units[r] = static_cast<int>(std::distance(different.begin(), different.find(all[r])));
+    units[r] = static_cast<int>(std::distance(different.begin(), different.find(as_text(all[r]))));
   return units;
 }
 
