@@ -215,6 +215,39 @@ TEST_F(EngineTest, parity_gives_a_lost_node_back_on_another_number_of_ranks_and_
   }
 }
 
+TEST_F(EngineTest, one_node_after_the_other_may_be_lost_with_a_resume_between_on_any_number_of_ranks) {
+  struct Case {
+    Parity wrote, now;
+  };
+  for (const auto& [wrote, now] :
+       {Case{{8, 4, 3, 1}, {4, 4, 3, 1}}, Case{{4, 4, 3, 1}, {8, 4, 3, 1}}, Case{{3, 2, 1, 1}, {3, 2, 1, 1}},
+        Case{{7, 7, 1, 1}, {7, 7, 1, 1}}, Case{{9, 3, 1, 2}, {5, 3, 1, 2}}, Case{{7, 4, 2, 2}, {6, 4, 2, 2}}}) {
+    write_with_parity(dir_, wrote);
+    for (int round = 0; round < 3; ++round)
+      for (int lost = wrote.nodes - 1; lost >= 0; --lost) {
+        fs::remove_all(dir_ / cat("node-", lost));
+        ASSERT_EQ(found_with_parity(dir_, now), 2)
+            << wrote.ranks << " ranks wrote, " << now.ranks << " read, lost " << lost << " in round " << round;
+      }
+  }
+}
+
+TEST_F(EngineTest, a_lost_manifest_is_written_again_and_one_of_another_job_stays) {
+  const Parity how{4, 4, 3, 1};
+  write_with_parity(dir_, how);
+  const auto manifest = dir_ / "node-2/local/line-00000002/manifest";
+  fs::remove(manifest);
+  EXPECT_EQ(found_with_parity(dir_, how), 2);
+  EXPECT_TRUE(fs::exists(manifest));
+  flip(manifest, 100);
+  EXPECT_EQ(found_with_parity(dir_, how), 2);
+  EXPECT_EQ(fs::file_size(manifest), fs::file_size(dir_ / "node-1/local/line-00000002/manifest"));
+  const auto older = dir_ / "node-2/local/line-00000001/manifest";
+  fs::copy_file(older, manifest, fs::copy_options::overwrite_existing);
+  EXPECT_EQ(found_with_parity(dir_, how), 2);
+  EXPECT_EQ(fs::file_size(manifest), fs::file_size(older)) << "a manifest that can be read is not replaced";
+}
+
 TEST_F(EngineTest, a_file_that_is_damaged_anywhere_is_rebuilt_from_parity) {
   const Parity how{4, 4, 3, 1};
   write_with_parity(dir_, how);

@@ -421,7 +421,7 @@ Result<Plans> make_plans(LineReader& reader, const region::RegionSet& regions, c
   return plans;
 }
 
-/// The members of parity groups of which something is not there, or is known to be bad.
+/// The members of parity groups of which something is not there, or is known to be bad in every store that has it.
 std::set<Member> lost_members(const catalog::Candidate& line, const BadFiles& bad,
                               const std::map<Member, std::string>& damaged) {
   std::set<Member> lost;
@@ -431,7 +431,10 @@ std::set<Member> lost_members(const catalog::Candidate& line, const BadFiles& ba
   for (const auto& [key, why] : bad) {
     const int rank = line.manifest.files[key.first].ranks.front();
     const int g = catalog::group_of(line.manifest, rank);
-    if (g < 0) continue;
+    const auto& sources = line.sources[key.first];
+    if (g < 0 ||
+        std::any_of(sources.begin(), sources.end(), [&](const auto& s) { return !bad.contains({key.first, s}); }))
+      continue;
     const auto& members = line.manifest.groups[static_cast<std::size_t>(g)].members;
     lost.emplace(static_cast<std::size_t>(g), std::find(members.begin(), members.end(), rank) - members.begin());
   }
@@ -454,6 +457,10 @@ class Attempts {
   /// Collective: with every combination of sources that has not failed yet, and with what parity gives back.
   Result<Attempt> run(const region::RegionSet& regions, const ReadOptions& options) {
     LineReader reader(line_, inventory_, levels_, topology_, comm_);
+    if (!line_.groups.empty() && (!lost_members(line_, {}, {}).empty() || lacks_manifest(line_, inventory_.contents))) {
+      const auto rebuilt = rebuild_lost();  // also what no data need: the next loss may come before the next line
+      if (!rebuilt) return rebuilt.failure();
+    }
     while (true) {
       if (!reader.choose(bad_)) {
         const auto rebuilt = rebuild_lost();
@@ -484,7 +491,8 @@ class Attempts {
   /// Collective: true if something was rebuilt, or found damaged, so that another try makes sense.
   Result<bool> rebuild_lost() {
     const auto lost = lost_members(line_, bad_, damaged_);
-    std::set<Member> wanted;  // all lost members of the groups that lack a file
+    std::map<std::size_t, int> losses;
+    for (const auto& [g, m] : lost) ++losses[g];
     for (std::size_t f = 0; f < line_.sources.size(); ++f) {
       const auto& sources = line_.sources[f];
       if (std::any_of(sources.begin(), sources.end(), [&](const auto& s) { return !bad_.contains({f, s}); })) continue;
@@ -493,28 +501,32 @@ class Attempts {
         if (trouble_.empty()) trouble_ = bad_.empty() ? "a file has no source" : bad_.begin()->second;
         return false;
       }
-      for (const auto& member : lost)
-        if (member.first == static_cast<std::size_t>(g)) wanted.insert(member);
+      const auto& group = line_.manifest.groups[static_cast<std::size_t>(g)];
+      if (losses[static_cast<std::size_t>(g)] <= group.parities) continue;
+      trouble_ = cat(trouble().empty() ? "" : trouble() + "; ", "more than ", group.parities, " of the ",
+                     group.members.size(), " ranks of its parity group are lost");
+      return false;
     }
-    std::map<std::size_t, int> losses;
-    for (const auto& member : wanted) {
-      const auto& group = line_.manifest.groups[member.first];
-      if (++losses[member.first] > group.parities || rebuilt_.contains(member)) {
-        trouble_ = cat(trouble().empty() ? "" : trouble() + "; ", "more than ", group.parities, " of the ",
-                       group.members.size(), " ranks of its parity group are lost");
+    std::set<Member> wanted;
+    for (const auto& member : lost) {
+      if (losses[member.first] > line_.manifest.groups[member.first].parities) continue;
+      if (rebuilt_.contains(member)) {
+        trouble_ = cat(trouble(), "; it was rebuilt, and is bad again");
         return false;
       }
+      wanted.insert(member);
     }
     return rebuild_these(wanted);
   }
 
   Result<bool> rebuild_these(const std::set<Member>& wanted) {
-    say_(cat(what_, ": rebuilding ", names_of(wanted), " from parity"));
+    if (!wanted.empty()) say_(cat(what_, ": rebuilding ", names_of(wanted), " from parity"));
     const Level& level = levels_[static_cast<std::size_t>(line_.level)];
     const auto done = rebuild(line_, wanted, inventory_.contents, level, topology_, comm_);
     if (!done) {
       if (done.failure().code == Code::comm || done.failure().code == Code::timeout) return done.failure();
       trouble_ = "rebuilding from parity: " + done.failure().what;
+      say_(cat(what_, ": ", trouble_));
       return false;
     }
     for (const auto& [member, why] : done->damaged) {

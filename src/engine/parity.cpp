@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 
 #include "base/crc32c.h"
 #include "base/text.h"
@@ -184,6 +185,14 @@ struct Part {
   std::string trouble;
 };
 
+/// A store has (or `takes`) files of the line, and no manifest of it that can be read. One of another job stays.
+bool lost_its_manifest(const catalog::Candidate& line, const catalog::StoreContents& store, bool takes) {
+  const auto held = std::find_if(store.holdings.begin(), store.holdings.end(),
+                                 [&](const catalog::Holding& h) { return h.line == line.line; });
+  if (held == store.holdings.end()) return takes;
+  return (takes || !held->files.empty()) && !format::decode_manifest(held->manifest);
+}
+
 class Rebuilder {
  public:
   Rebuilder(catalog::Candidate& line, const std::set<Member>& lost, const std::vector<catalog::StoreContents>& contents,
@@ -197,6 +206,7 @@ class Rebuilder {
         dir_(catalog::line_dir(level.name, line.line)) {
     for (const auto& file : line.manifest.files) files_[file.ranks.front()] = &file;
     for (const auto& [g, m] : lost) broken_.insert(g);
+    for (const std::size_t g : broken_) choose_targets(g);
   }
 
   Result<Rebuilt> run() {
@@ -209,23 +219,51 @@ class Rebuilder {
   [[nodiscard]] const format::GroupOfParity& group(std::size_t g) const { return line_.manifest.groups[g]; }
   [[nodiscard]] bool is_lost(const Member& member) const { return lost_.contains(member); }
 
-  /// The rank that reads or writes a member.
+  [[nodiscard]] int node_of_store(std::size_t store) const { return topology_.node(contents_[store].server); }
+  [[nodiscard]] bool is_mine(std::size_t store) const {
+    return level_.config.kind == LevelKind::memory ? contents_[store].server == comm_.rank()
+                                                   : node_of_store(store) == topology_.node(comm_.rank());
+  }
+
+  /// The stores that take the lost members of a group. Every rank chooses the same.
+  void choose_targets(std::size_t g) {
+    std::vector<std::size_t> stores;
+    for (std::size_t s = 0; s < contents_.size(); ++s)
+      if (contents_[s].level == line_.level) stores.push_back(s);
+    std::map<std::size_t, int> held;  // members of the group in each store
+    for (std::size_t m = 0; m < group(g).members.size(); ++m)
+      if (!is_lost({g, m})) ++held[*line_.groups[g][m]];
+    for (std::size_t m = 0; m < group(g).members.size(); ++m) {
+      if (!is_lost({g, m})) continue;
+      const int number = group(g).members[m];
+      // Where it was before; elsewhere those that come after each other take turns.
+      const auto rank_of = [&](std::size_t s) {
+        const int home = level_.config.kind == LevelKind::memory ? number : files_.at(number)->node;
+        const int here = level_.config.kind == LevelKind::memory ? contents_[s].server : node_of_store(s);
+        const int turns = static_cast<int>(stores.size());
+        return std::tuple(held[s], here != home, (here - number % turns + turns) % turns);
+      };
+      const auto best = std::min_element(stores.begin(), stores.end(),
+                                         [&](std::size_t a, std::size_t b) { return rank_of(a) < rank_of(b); });
+      targets_[{g, m}] = *best;
+      ++held[*best];
+    }
+  }
+
+  [[nodiscard]] std::size_t store_of(const Member& member) const {
+    return is_lost(member) ? targets_.at(member) : *line_.groups[member.first][member.second];
+  }
+  /// The rank that reads or writes a member: its own, if that is on the node, or the ranks there in turn.
   [[nodiscard]] int acting(const Member& member) const {
     const int number = group(member.first).members[member.second];
-    if (is_lost(member)) return number % comm_.size();
-    const int server = contents_[*line_.groups[member.first][member.second]].server;
-    const bool same_node = level_.config.kind != LevelKind::memory && number < comm_.size() &&
-                           topology_.node(number) == topology_.node(server);
-    return same_node ? number : server;
-  }
-  /// The store into which a rank writes.
-  [[nodiscard]] std::size_t store_of(int rank) const {
-    for (std::size_t s = 0; s < contents_.size(); ++s)
-      if (contents_[s].level == line_.level &&
-          (level_.config.kind == LevelKind::memory ? contents_[s].server == rank
-                                                   : topology_.node(contents_[s].server) == topology_.node(rank)))
-        return s;
-    return contents_.size();
+    const int server = contents_[store_of(member)].server;
+    if (level_.config.kind == LevelKind::memory) return server;
+    const int node = topology_.node(server);
+    if (number < comm_.size() && topology_.node(number) == node) return number;
+    int turn = number % topology_.ranks_on(node);
+    for (int rank = 0; rank < comm_.size(); ++rank)
+      if (topology_.node(rank) == node && turn-- == 0) return rank;
+    return server;
   }
 
   Result<Rebuilt> make() {
@@ -238,10 +276,12 @@ class Rebuilder {
     damaged = share_trouble();
     if (!damaged) return damaged.failure();
     if (!damaged->empty()) return Rebuilt{std::move(*damaged)};
-    BACKSTAY_TRY(agree(comm_, written_));
-    BACKSTAY_TRY(agree(comm_, put_in_place()));
-    note_sources();
+    BACKSTAY_TRY(agree(comm_, written_ ? sync_files() : written_));
+    BACKSTAY_TRY(agree(comm_, name_files(&Part::parity_name)));
     BACKSTAY_TRY(agree(comm_, write_manifests()));
+    BACKSTAY_TRY(agree(comm_, name_files(&Part::data_name)));
+    remove_what_was_damaged();
+    note_sources();
     return Rebuilt{};
   }
 
@@ -410,12 +450,9 @@ class Rebuilder {
     }
   }
 
-  /// The rebuilt files, durable, under their names.
-  Result<void> put_in_place() {
-    bool any = false;
+  Result<void> sync_files() {
     for (auto& [member, part] : parts_) {
       if (!part.lost) continue;
-      any = true;
       if (part.data) {
         BACKSTAY_TRY(part.data->resize(part.data_size));
         BACKSTAY_TRY(part.data->sync());
@@ -424,28 +461,53 @@ class Rebuilder {
       BACKSTAY_TRY(part.parity->sync());
       part.data.reset();
       part.parity.reset();
-      for (const std::string* name : {&part.data_name, &part.parity_name})
-        if (!name->empty()) BACKSTAY_TRY(level_.store->rename(dir_ + "/" + *name + unfinished, dir_ + "/" + *name));
+    }
+    return {};
+  }
+
+  /// Gives the rebuilt files of one kind their names, durably.
+  Result<void> name_files(std::string Part::* name) {
+    bool any = false;
+    for (auto& [member, part] : parts_) {
+      if (!part.lost || (part.*name).empty()) continue;
+      any = true;
+      BACKSTAY_TRY(level_.store->rename(dir_ + "/" + part.*name + unfinished, dir_ + "/" + part.*name));
     }
     return any ? level_.store->sync_dir(dir_) : Result<void>{};
   }
 
+  /// The stores that take rebuilt files, and those that lack the manifest, hold the line from now on.
+  Result<void> write_manifests() {
+    if (!level_.leader) return {};
+    for (std::size_t s = 0; s < contents_.size(); ++s) {
+      if (contents_[s].level != line_.level || contents_[s].server != comm_.rank()) continue;
+      const bool takes = std::any_of(targets_.begin(), targets_.end(), [&](const auto& t) { return t.second == s; });
+      if (lost_its_manifest(line_, contents_[s], takes))
+        BACKSTAY_TRY(catalog::adopt(*level_.store, level_.name, line_.line, format::encode_manifest(line_.manifest)));
+    }
+    return {};
+  }
+
+  /// A damaged member that was rebuilt elsewhere would be found again.
+  void remove_what_was_damaged() {
+    for (const auto& member : lost_) {
+      const auto& old = line_.groups[member.first][member.second];
+      if (!old || *old == targets_.at(member) || contents_[*old].server != comm_.rank()) continue;
+      const int number = group(member.first).members[member.second];
+      if (member.second < group(member.first).owners)
+        (void)level_.store->remove(dir_ + "/" + files_.at(number)->name).ok();
+      (void)level_.store->remove(dir_ + "/" + format::parity_file_name(static_cast<int>(member.first), number)).ok();
+    }
+  }
+
   /// Every rank notes the same.
   void note_sources() {
-    for (const auto& member : lost_) {
-      const std::size_t store = store_of(acting(member));
+    for (const auto& [member, store] : targets_) {
       line_.groups[member.first][member.second] = store;
-      stores_.insert(store);
       if (member.second >= group(member.first).owners) continue;
       const auto* file = files_.at(group(member.first).members[member.second]);
       line_.sources[static_cast<std::size_t>(file - line_.manifest.files.data())] = {{store, file->name}};
     }
-  }
-
-  /// The stores that have taken rebuilt files hold the line from now on.
-  Result<void> write_manifests() {
-    if (!level_.leader || !stores_.contains(store_of(comm_.rank()))) return {};
-    return catalog::adopt(*level_.store, level_.name, line_.line, format::encode_manifest(line_.manifest));
   }
 
   catalog::Candidate& line_;
@@ -458,7 +520,7 @@ class Rebuilder {
   std::map<int, const format::DataFile*> files_;  // by rank
   std::set<std::size_t> broken_;                  // groups
   std::map<Member, Part> parts_;                  // for which this rank acts
-  std::set<std::size_t> stores_;                  // that have taken rebuilt files
+  std::map<Member, std::size_t> targets_;         // the stores that lost members go to
   bool wrong_ = false;
   Result<void> written_;
 };
@@ -468,6 +530,12 @@ Result<Rebuilt> rebuild(catalog::Candidate& line, const std::set<Member>& lost,
                         const std::vector<catalog::StoreContents>& contents, const Level& level,
                         const Topology& topology, comm::Comm& comm) {
   return Rebuilder(line, lost, contents, level, topology, comm).run();
+}
+
+bool lacks_manifest(const catalog::Candidate& line, const std::vector<catalog::StoreContents>& contents) {
+  return std::any_of(contents.begin(), contents.end(), [&](const catalog::StoreContents& store) {
+    return store.level == line.level && lost_its_manifest(line, store, false);
+  });
 }
 
 Result<void> check_parity_file(store::Store& store, const std::string& path, const format::GroupOfParity& group,

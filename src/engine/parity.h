@@ -38,16 +38,21 @@ struct Rebuilt {
       damaged;  ///< members that turned out to be damaged, and how: nothing was rebuilt
 };
 
-/// Collective: rebuilds `lost` members of the line, each onto the store of the rank of its number (or that modulo the
-/// size of `comm`), from the other members of their groups; no group has more of them than parities. Files get their
-/// names when every byte of them is checked and durable; `line` then has them among its sources. The manifest comes
-/// last. Where members turn out to be damaged, they are returned and nothing has changed.
+/// Collective: rebuilds `lost` members of the line (none: only manifests) from the other members of their groups; no
+/// group has more of them than parities. Each goes to the node that it was on, where this job has that and no other
+/// member of the group is there; otherwise to a node without another member, if there is one. `line` then has them
+/// among its sources, and stores that lack the manifest have it. Where members turn out to be damaged, they are
+/// returned and nothing has changed.
 ///
-/// Invariant: no file that is good is written or removed; a name appears in the line's directory only with all its
-/// bytes, so a rebuild that dies anywhere is begun again by the next resume.
+/// Invariant: no file that is good is written or removed. A name appears in the line's directory only with all its
+/// bytes, parity first, then the manifest, then the data file: where that is, all of the member is. A rebuild that dies
+/// anywhere is begun again by the next resume.
 Result<Rebuilt> rebuild(catalog::Candidate& line, const std::set<Member>& lost,
                         const std::vector<catalog::StoreContents>& contents, const Level& level,
                         const Topology& topology, comm::Comm& comm);
+
+/// A store has files of this line, and lost its manifest.
+bool lacks_manifest(const catalog::Candidate& line, const std::vector<catalog::StoreContents>& contents);
 
 /// Reads a parity file through. `expected` is the CRC of its header page.
 Result<void> check_parity_file(store::Store& store, const std::string& path, const format::GroupOfParity& group,

@@ -488,10 +488,13 @@ TEST_P(crashpoints_of_rebuild, a_job_that_dies_at_any_operation_of_it_loses_noth
     Trial trial = base;
     trial.disks = copy_of(base.disks);
     const auto* lost = at % 2 == 0 ? "node-0" : "node-1";
+    const auto* other = at % 2 == 0 ? "node-1" : "node-0";
     trial.disks[lost] = std::make_shared<Disk>();
     die_in_resume(trial, at);
     crash(trial.disks, kind, static_cast<unsigned>(at));
     ASSERT_EQ(found_in(trial), lines_before);
+    trial.disks[other] = std::make_shared<Disk>();
+    ASSERT_EQ(found_in(trial), lines_before) << "the second resume has ended what the first began";
   }
 }
 
