@@ -721,6 +721,11 @@ class Line:
         return [h for h in self.holdings if h.manifest is not None and h.manifest == self.manifest]
 
     @property
+    def searched_holdings(self) -> list:
+        """Those whose files may be of this line: their own checksums tell. One whose manifest is lost is among them."""
+        return [h for h in self.holdings if h.manifest is None or h.manifest == self.manifest]
+
+    @property
     def bytes(self) -> int:
         return sum(file.size for file in self.manifest.files) if self.manifest else 0
 
@@ -868,9 +873,11 @@ def expected_instances(line: Line, file: DataFile) -> Iterator[Instance]:
         if is_copy and node < 0:
             continue
         name = file.copy_name if is_copy else file.name
-        places = sorted(line.valid_holdings, key=lambda h: h.root.node != node)
+        places = sorted(line.searched_holdings, key=lambda h: h.root.node != node)
         there = [h.path / name for h in places if (h.path / name).exists()]
-        yield Instance(there[0], is_copy) if there else _missing(line, node, name, is_copy)
+        if not there:
+            yield _missing(line, node, name, is_copy)
+        yield from (Instance(path, is_copy) for path in there)
 
 
 def _missing(line: Line, node: int, name: str, is_copy: bool) -> Instance:
@@ -879,7 +886,7 @@ def _missing(line: Line, node: int, name: str, is_copy: bool) -> Instance:
         why = f"it is missing: the directory of node {node} is not there, or has nothing of this line"
         return Instance(Path(f"node-{node}") / name, is_copy, why)
     why = (
-        "it is missing" if at_node[0].manifest == line.manifest else "the manifest beside it is missing or another one"
+        "the manifest beside it is another one" if at_node[0].manifest not in (None, line.manifest) else "it is missing"
     )
     return Instance(at_node[0].path / name, is_copy, why)
 
@@ -909,7 +916,8 @@ def _find_instances(line: Line) -> None:
             lost.append((file, " and ".join(problems)))
         elif problems:
             line.notes += [f"{problem}; the other copy stands in" for problem in problems]
-    beyond = _beyond_parity(line, {file.ranks[0] for file, _ in lost})
+    ranks = {file.ranks[0] for file, _ in lost}
+    beyond = _beyond_parity(line, ranks, lambda group, rank: _parity_path(line, group, rank) is None)
     for file, problem in lost:
         if beyond.isdisjoint(file.ranks):
             line.from_parity.add(file.name)
@@ -922,7 +930,7 @@ def _find_instances(line: Line) -> None:
 
 def _parity_path(line: Line, group: ParityGroup, rank: int) -> Path | None:
     """Where a member's parity is; None: nowhere, or not as long as it was."""
-    for holding in line.valid_holdings:
+    for holding in line.searched_holdings:
         path = holding.path / group.parity_name(rank)
         with contextlib.suppress(OSError):
             if path.stat().st_size == group.parity_size:
@@ -930,15 +938,15 @@ def _parity_path(line: Line, group: ParityGroup, rank: int) -> Path | None:
     return None
 
 
-def _beyond_parity(line: Line, lost: set) -> set:
-    """Of these lost ranks those whose files parity does not give back."""
+def _beyond_parity(line: Line, lost: set, parity_lost: Callable) -> set:
+    """Of these lost ranks those whose files parity does not give back. `parity_lost(group, rank)`: of a member."""
     out = set()
     for rank in lost:
         group = line.manifest.group_of(rank)
         if group is None:
             out.add(rank)
             continue
-        gone = [member for member in group.members if member in lost or _parity_path(line, group, member) is None]
+        gone = [member for member in group.members if member in lost or parity_lost(group, member)]
         if len(gone) > group.parities:
             out.add(rank)
     return out
@@ -976,26 +984,35 @@ def verify_line(line: Line, advance: Callable = lambda n: None) -> Verified:
         path = holding.path / "manifest"
         if holding.why:
             found(path, holding.why)
+        elif holding.manifest is None and line.manifest:
+            found(path, f"{path}: it is missing; the files beside it count by the manifest of another directory")
         elif holding.manifest is not None and holding.manifest != line.manifest:
             found(path, f"the manifest {path} is that of another checkpoint")
+    parity = {}  # (group, rank) -> path, why it is of no use
+    for group in line.manifest.groups if line.manifest else ():
+        for rank, crc in zip(group.members, group.headers):
+            path = _parity_path(line, group, rank)
+            why = _parity_problem(path, group, crc, advance) if path else "it is missing, or not as long as it was"
+            parity[group.number, rank] = (path or group.parity_name(rank), why)
+    checked = []
     for file in line.manifest.files if line.manifest else ():
         instances = list(expected_instances(line, file))
         results = [[i.why] if i.why else verify_file(i.path, file, line.manifest, advance) for i in instances]
+        checked.append((file, instances, results))
+    lost = {file.ranks[0] for file, _, results in checked if all(results)}
+    beyond = _beyond_parity(line, lost, lambda group, rank: bool(parity[group.number, rank][1]))
+    for file, instances, results in checked:
         good = [instance for instance, problems in zip(instances, results) if not problems]
         rest = f"; {good[0].path} is whole" if good else f"; level {line.level} has no other whole copy of it"
-        if not good and file.name in line.from_parity:
+        if not good and beyond.isdisjoint(file.ranks):
             rest = f"; {REBUILT}"
         out.readable = out.readable and bool(good)
         for instance, problems in zip(instances, results):
             for problem in problems:
                 found(instance.path, f"{instance.path}: {problem}{rest}")
-    for group in line.manifest.groups if line.manifest else ():
-        for rank, crc in zip(group.members, group.headers):
-            path = _parity_path(line, group, rank)
-            why = _parity_problem(path, group, crc, advance) if path else "it is missing, or not as long as it was"
-            if why:
-                name = path or group.parity_name(rank)
-                found(name, f"{name}: {why}; the data can be read without it")
+    for path, why in parity.values():
+        if why:
+            found(path, f"{path}: {why}")
     return out
 
 

@@ -302,12 +302,20 @@ def test_a_damaged_segment_is_read_from_the_copy(tmp_path):
         whole_arrays(newest(tmp_path))["u"].all()
 
 
-def test_a_node_without_the_manifest_does_not_count(tmp_path):
-    """The job died between the renames: what lies beside no manifest may be of another line."""
+def test_a_node_without_the_manifest_counts_by_its_files(tmp_path):
+    """The job died between the renames: as docs/format.md says, one manifest anywhere is enough, as for resume()."""
     Checkpoint(ranks=2, nodes=2).replicated("x", np.int8(1)).write(tmp_path, "local")
     (tmp_path / "node-1/local/line-00000001/manifest").unlink()
     (line,) = lines_in(tmp_path)
-    assert not line.whole and "the manifest beside it is missing" in line.why
+    assert line.whole
+    (damage,) = verify_line(line).damage
+    assert "node-1/local/line-00000001/manifest: it is missing" in damage.sentence
+    # What lies beside no manifest may be of another line.
+    Checkpoint(line=2, ranks=2, nodes=2).replicated("x", np.int8(1)).write(tmp_path / "other", "local")
+    other = tmp_path / "other/node-1/local/line-00000002/rank-00001.h5"
+    shutil.copy(other, tmp_path / "node-1/local/line-00000001/rank-00001.h5")
+    (line,) = lines_in(tmp_path)
+    assert not line.whole and "rank-00001.h5" in line.why
 
 
 def test_manifests_that_differ_are_outvoted(tmp_path):

@@ -73,6 +73,22 @@ def test_damaged_parity_is_found_and_the_data_stay_readable(line, at):
     assert found["readable"] and "parity-00000-of-rank-00003" in found["damage"][0]["sentence"]
 
 
+def test_verify_promises_no_rebuild_that_damaged_parity_prevents(line):
+    shutil.rmtree(line / "node-3")
+    flip(node(line, 1) / "parity-00000-of-rank-00001", 4096 + 100)
+    told = " ".join(backstay("verify", line).out.split())
+    assert "rebuilt from parity when" not in told and "level local has no other whole copy of it" in told
+
+
+def test_a_lost_manifest_is_said_and_written_again_by_the_next_resume(line, mpi):  # noqa: F811
+    (node(line, 2) / "manifest").unlink()
+    assert only_line(line).whole
+    told = " ".join(backstay("verify", line).out.split())
+    assert "manifest: it is missing" in told and "rank-00002" not in told
+    mpi(4, START.replace("log=", OPTIONS + "log=") + "run.resume()\nassert state.step == 9\n")
+    assert backstay("verify", line).status == 0
+
+
 def test_after_the_next_resume_the_line_verifies_again(line, mpi):  # noqa: F811
     shutil.rmtree(line / "node-1")
     out = mpi(4, START.replace('log="quiet"', OPTIONS + "log='normal'") + "run.resume()\nassert state.step == 9\n")
