@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/crc32c.h"
 #include "base/text.h"
@@ -546,9 +547,10 @@ class Attempts {
   }
 
   [[nodiscard]] std::string names_of(const std::set<Member>& members) const {
+    std::set<int> ranks;  // one may hold parity of several groups
+    for (const auto& [g, m] : members) ranks.insert(line_.manifest.groups[g].members[m]);
     std::string out;
-    for (const auto& [g, m] : members)
-      out += cat(out.empty() ? "rank " : ", rank ", line_.manifest.groups[g].members[m]);
+    for (const int rank : ranks) out += cat(out.empty() ? "rank " : ", rank ", rank);
     return out;
   }
 
