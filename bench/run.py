@@ -1,6 +1,6 @@
 """Measures what a checkpoint costs, as ratios to limits taken in the same run, and says which bars are met.
 
-./dev bench            every size, 4 and 8 ranks, /dev/shm and disk, the peers, and tgv (about half an hour)
+./dev bench            every size, 4 and 8 ranks, /dev/shm and disk, the peers, and tgv (an hour and more)
 ./dev bench --bars     the same, and one line a bar: name value bar ok|short; exit status 0 only if all are ok
 ./dev bench --quick    64 MiB a rank on 4 ranks only, without tgv (about two minutes)
 

@@ -980,27 +980,16 @@ def verify_line(line: Line, advance: Callable = lambda n: None) -> Verified:
     def found(path, sentence):
         out.damage.append(Damage(line.number, line.level, str(path), f"{line.heading}: {sentence}."))
 
-    for holding in line.holdings:
-        path = holding.path / "manifest"
-        if holding.why:
-            found(path, holding.why)
-        elif holding.manifest is None and line.manifest:
-            found(path, f"{path}: it is missing; the files beside it count by the manifest of another directory")
-        elif holding.manifest is not None and holding.manifest != line.manifest:
-            found(path, f"the manifest {path} is that of another checkpoint")
-    parity = {}  # (group, rank) -> path, why it is of no use
-    for group in line.manifest.groups if line.manifest else ():
-        for rank, crc in zip(group.members, group.headers):
-            path = _parity_path(line, group, rank)
-            why = _parity_problem(path, group, crc, advance) if path else "it is missing, or not as long as it was"
-            parity[group.number, rank] = (path or group.parity_name(rank), why)
+    for path, why in _manifest_problems(line):
+        found(path, why)
+    parity = _parity_problems(line, advance)
     checked = []
     for file in line.manifest.files if line.manifest else ():
         instances = list(expected_instances(line, file))
         results = [[i.why] if i.why else verify_file(i.path, file, line.manifest, advance) for i in instances]
         checked.append((file, instances, results))
     lost = {file.ranks[0] for file, _, results in checked if all(results)}
-    beyond = _beyond_parity(line, lost, lambda group, rank: bool(parity[group.number, rank][1]))
+    beyond = _beyond_parity(line, lost, lambda group, rank: (group.number, rank) in parity)
     for file, instances, results in checked:
         good = [instance for instance, problems in zip(instances, results) if not problems]
         rest = f"; {good[0].path} is whole" if good else f"; level {line.level} has no other whole copy of it"
@@ -1011,8 +1000,31 @@ def verify_line(line: Line, advance: Callable = lambda n: None) -> Verified:
             for problem in problems:
                 found(instance.path, f"{instance.path}: {problem}{rest}")
     for path, why in parity.values():
-        if why:
-            found(path, f"{path}: {why}")
+        found(path, f"{path}: {why}")
+    return out
+
+
+def _manifest_problems(line: Line) -> Iterator[tuple]:
+    """(path, sentence) of each manifest that is missing, damaged, or another one."""
+    for holding in line.holdings:
+        path = holding.path / "manifest"
+        if holding.why:
+            yield path, holding.why
+        elif holding.manifest is None and line.manifest:
+            yield path, f"{path}: it is missing; the files beside it count by the manifest of another directory"
+        elif holding.manifest is not None and holding.manifest != line.manifest:
+            yield path, f"the manifest {path} is that of another checkpoint"
+
+
+def _parity_problems(line: Line, advance: Callable) -> dict:
+    """(group, rank) -> (path, why), for each parity file that is of no use."""
+    out = {}
+    for group in line.manifest.groups if line.manifest else ():
+        for rank, crc in zip(group.members, group.headers):
+            path = _parity_path(line, group, rank)
+            why = _parity_problem(path, group, crc, advance) if path else "it is missing, or not as long as it was"
+            if why:
+                out[group.number, rank] = (path or group.parity_name(rank), why)
     return out
 
 

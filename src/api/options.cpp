@@ -194,6 +194,7 @@ UnitChoice unit_of(Values& values, const std::string& name) {
 
 std::vector<engine::LevelConfig> levels_of(Values& values) {
   const auto names = level_names(values);
+  const auto parity = parity_of(values, "local.redundancy");
   std::vector<engine::LevelConfig> out;
   for (std::size_t kind = 0; kind < level_words.size(); ++kind) {
     const auto& word = level_words[kind];
@@ -207,7 +208,7 @@ std::vector<engine::LevelConfig> levels_of(Values& values) {
     level.files = static_cast<int>(values.whole("shared.files", 0, 1000000));
     level.layout =
         static_cast<engine::Layout>(values.choice("shared.layout", {"file-per-rank", "file-per-node", "one-file"}));
-    if (level.kind == engine::LevelKind::local) level.parity = parity_of(values, "local.redundancy");
+    if (level.kind == engine::LevelKind::local) level.parity = parity;
     out.push_back(std::move(level));
   }
   if (out.empty()) values.refuse("levels", "a list of memory, local, partner, shared");
@@ -276,9 +277,8 @@ const std::vector<OptionInfo>& option_table() {
       {"local.redundancy", "none",
        "`none`, or `rs(K,P)`: groups of K + P ranks of different units, any P of which may be lost (Reed-Solomon)"},
       {"local.unit", "node",
-       "what dies together, for `local.redundancy`: `node`, `rank`, `env:VARIABLE` (ranks with the same value of it) "
-       "or "
-       "sets of nodes such as `nodes:0-3/4-7`"},
+       "what dies together, for `local.redundancy`: `node`, `rank`, `env:VARIABLE` (ranks with the same value of it), "
+       "or sets of nodes such as `nodes:0-3/4-7`"},
       {"partner.every", "", "`every` for this level alone"},
       {"partner.interval", "", "`interval` for this level alone"},
       {"partner.keep", "", "`keep` for this level alone"},

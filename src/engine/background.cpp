@@ -53,9 +53,10 @@ Result<void> Background::wait_until(const std::function<bool()>& ready, const ch
   const auto look = options_.pump ? std::chrono::microseconds(100) : std::chrono::microseconds(100000);
   while (!ready()) {
     if (std::chrono::steady_clock::now() >= end)
-      return fail(Code::timeout, what, " was not done within the option timeout (",
-                  human_seconds(std::chrono::duration<double>(options_.timeout).count()),
-                  "): a rank or its storage is stuck");
+      return fail(Code::timeout, what, " was not done within ",
+                  human_seconds(std::chrono::duration<double>(options_.timeout).count() * part),
+                  part < 1 ? " (a part of the option timeout)" : " (option timeout)",
+                  ": a rank or its storage is stuck");
     changed_.wait_for(lock, look);
     if (!options_.pump) continue;
     lock.unlock();

@@ -459,16 +459,15 @@ Result<void> Engine::settle() {
     const auto all = groups_.app().all_max({idle ? 0 : 1, std::chrono::steady_clock::now() < end ? 0 : 1});
     if (!all) return all.failure();
     if (all->front() == 0) return {};
-    if (all->back() != 0 && idle) return agree(groups_.app(), {});
-    if (all->back() != 0)
-      return agree(groups_.app(),
-                   fail(Code::timeout, "writing the last checkpoint was not done within the option timeout (",
-                        human_seconds(std::chrono::duration<double>(config_.timeout).count()),
-                        "): the storage is stuck, or a rank"));
+    if (all->back() == 0) continue;
+    const Result<void> late = fail(
+        Code::timeout, "writing the last checkpoint was not done within the option timeout (",
+        human_seconds(std::chrono::duration<double>(config_.timeout).count()), "): the storage is stuck, or a rank");
+    return agree(groups_.app(), idle ? Result<void>{} : late);
   }
 }
 
-/// The background of this rank is done; others wait for this in a call of theirs.
+/// The background of this rank is done. The others wait for this rank meanwhile, for a whole time-out.
 Result<void> Engine::settled_here() { return background_->wait_idle(0.5); }
 
 // ---- the rest --------------------------------------------------------------------------------------------------

@@ -275,6 +275,28 @@ TEST_F(EngineTest, what_is_damaged_beside_a_lost_node_counts_as_lost) {
   }
 }
 
+TEST_F(EngineTest, a_rebuild_onto_a_full_disk_is_refused_by_all_and_leaves_nothing_behind) {
+  const Parity how{4, 4, 3, 1};
+  write_with_parity(dir_, how);
+  fs::remove_all(dir_ / "node-1");
+  comm::run_ranks(4, [&](comm::Comm& comm) {
+    auto plan = std::make_shared<store::FaultPlan>();
+    if (comm.rank() == 1) plan->fail_writes_under("local/", fail(Code::io, "no space left on this disk"));
+    Rank rank(comm, dir_, {with_parity(LevelKind::local, how.k, how.p)}, how.nodes, [&](EngineConfig& config) {
+      config.wrap_store = [plan](std::shared_ptr<store::Store> inner) {
+        return store::make_faulty_store(std::move(inner), plan);
+      };
+    });
+    const auto resumed = rank.engine->resume();
+    ASSERT_FALSE(resumed.ok());
+    EXPECT_NE(resumed.failure().what.find("rebuilding from parity: rank 1: no space left"), std::string::npos)
+        << resumed.failure().what;
+  });
+  for (const auto& entry : fs::recursive_directory_iterator(dir_ / "node-1"))
+    EXPECT_NE(entry.path().extension(), ".part") << entry.path();
+  EXPECT_EQ(found_with_parity(dir_, how), 2) << "once there is room";
+}
+
 TEST_F(EngineTest, more_lost_nodes_than_parities_are_a_clear_end) {
   const Parity how{4, 4, 3, 1};
   write_with_parity(dir_, how);

@@ -491,6 +491,7 @@ class Attempts {
 
   /// Collective: true if something was rebuilt, or found damaged, so that another try makes sense.
   Result<bool> rebuild_lost() {
+    if (could_not_rebuild_) return false;
     const auto lost = lost_members(line_, bad_, damaged_);
     std::map<std::size_t, int> losses;
     for (const auto& [g, m] : lost) ++losses[g];
@@ -528,6 +529,7 @@ class Attempts {
       if (done.failure().code == Code::comm || done.failure().code == Code::timeout) return done.failure();
       trouble_ = "rebuilding from parity: " + done.failure().what;
       say_(cat(what_, ": ", trouble_));
+      could_not_rebuild_ = true;  // a full disk, say: what can be read without it is
       return false;
     }
     for (const auto& [member, why] : done->damaged) {
@@ -564,6 +566,7 @@ class Attempts {
   BadFiles bad_;
   std::map<Member, std::string> damaged_;  // found while others were rebuilt
   std::set<Member> rebuilt_;
+  bool could_not_rebuild_ = false;
   std::string trouble_;
 };
 

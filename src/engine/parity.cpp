@@ -94,8 +94,7 @@ class GroupWriter {
     };
     const auto made = redundancy::exchange_shards(comm, {group_.members, group_.owners}, group_.parities, group_.chunk,
                                                   redundancy::plan_encoding(stripes), access);
-    if (!made && made.failure().code == Code::comm) return made;
-    if (!made && made.failure().code == Code::timeout) return made;
+    if (!made && (made.failure().code == Code::comm || made.failure().code == Code::timeout)) return made;
     keep(made);
     keep(close());
     return {};
@@ -220,10 +219,6 @@ class Rebuilder {
   [[nodiscard]] bool is_lost(const Member& member) const { return lost_.contains(member); }
 
   [[nodiscard]] int node_of_store(std::size_t store) const { return topology_.node(contents_[store].server); }
-  [[nodiscard]] bool is_mine(std::size_t store) const {
-    return level_.config.kind == LevelKind::memory ? contents_[store].server == comm_.rank()
-                                                   : node_of_store(store) == topology_.node(comm_.rank());
-  }
 
   /// The stores that take the lost members of a group. Every rank chooses the same.
   void choose_targets(std::size_t g) {
