@@ -35,12 +35,23 @@ void write_once(const std::string& path, int flags, const std::string& text) {
 }
 }  // namespace
 
-Journal::Journal(bool speaks, Log log, std::string dir) : speaks_(speaks), log_(log), dir_(std::move(dir)) {}
+Journal::Journal(int rank, Log log, std::string dir, std::string name)
+    : rank_(rank), speaks_(rank == 0), log_(log), dir_(std::move(dir)), name_(std::move(name)) {}
 
 void Journal::say(const std::string& sentence) {
-  if (!speaks_ || log_ == Log::quiet) return;
+  if (speaks_) write(sentence);
+}
+
+void Journal::say_of_others(const std::string& sentence) {
+  if (rank_ == 1) write("rank 1: " + sentence);
+  say(sentence);
+}
+
+void Journal::write(const std::string& sentence) {
+  if (log_ == Log::quiet) return;
+  const std::string who = name_.empty() ? "backstay" : "backstay (" + name_ + ")";
   const std::lock_guard lock(mutex_);
-  std::fprintf(stderr, "backstay: %s\n", sentence.c_str());
+  std::fprintf(stderr, "%s: %s\n", who.c_str(), sentence.c_str());
 }
 
 void Journal::detail(const std::string& sentence) {

@@ -12,11 +12,13 @@ namespace backstay::api {
 /// Safe from several threads. Failures to write are not failures of the run: they are ignored.
 class Journal {
  public:
-  /// `speaks`: this is rank 0.
-  Journal(bool speaks, Log log, std::string dir);
+  /// `name`: of the session, where there are several; may be empty.
+  Journal(int rank, Log log, std::string dir, std::string name);
 
-  /// "backstay: sentence" on stderr, unless log=quiet.
+  /// "backstay: sentence" on stderr, unless log=quiet; with a name "backstay (name): sentence".
   void say(const std::string& sentence);
+  /// Of ranks that are missed: rank 1 says it, too, as it may be rank 0 that is away.
+  void say_of_others(const std::string& sentence);
   /// The same only with log=verbose.
   void detail(const std::string& sentence);
 
@@ -41,9 +43,13 @@ class Journal {
   void describe(const About& about);
 
  private:
+  void write(const std::string& sentence);
+
+  int rank_;
   bool speaks_;
   Log log_;
   std::string dir_;
+  std::string name_;
   std::mutex mutex_;
 };
 

@@ -6,12 +6,14 @@
 #include <thread>
 
 #include "comm/mpi_comm.h"
+#include "comm/patience.h"
 
 namespace backstay::comm {
 
 /// A step that was handed over, on the stack of the thread that waits for the answer.
 struct Courier::Errand {
   std::function<Result<bool>()> step;
+  Patience patience;  // of pumps: the application computes between two of them, and nobody waits in vain meanwhile
   std::optional<Result<void>> answer;
 };
 
@@ -34,6 +36,8 @@ void Courier::pump() {
     const Result<bool> done = errand->step();
     if (!done) errand->answer = done.failure();
     if (done && *done) errand->answer = Result<void>();
+    if (done && !*done && errand->patience.exhausted())
+      errand->answer = fail(Code::timeout, "not done in the time that this program spent in calls of backstay");
     return errand->answer.has_value();
   });
   if (state_->errands.size() != waiting) state_->answered.notify_all();
@@ -42,13 +46,14 @@ void Courier::pump() {
 Result<void> Courier::run(std::function<Result<bool>()> step, std::chrono::milliseconds bound) {
   if (on_application_thread())
     return fail(Code::internal, "the application's thread handed an operation to itself, which would wait forever");
-  Errand errand{std::move(step), {}};
+  Errand errand{std::move(step), Patience(bound), {}};
   std::unique_lock lock(state_->mutex);
   state_->errands.push_back(&errand);
-  state_->answered.wait_for(lock, bound, [&] { return errand.answer.has_value(); });
+  // Calls may be far apart, but not for ever.
+  state_->answered.wait_for(lock, Patience::fewest_gaps * bound, [&] { return errand.answer.has_value(); });
   if (errand.answer) return *errand.answer;
   state_->errands.remove(&errand);
-  return fail(Code::timeout, "not done within ", bound.count(),
+  return fail(Code::timeout, "not done within ", (Patience::fewest_gaps * bound).count(),
               " ms: another rank did not come, or the application did not call backstay in that time");
 }
 

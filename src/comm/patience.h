@@ -11,36 +11,43 @@ namespace backstay::comm {
 /// 20 microseconds to 1 millisecond. What takes long is looked at seldom, and found little later than it happens.
 class Backoff {
  public:
+  static constexpr std::chrono::microseconds usual{1000};
+  static constexpr std::chrono::microseconds for_days{10000};  ///< what may well never happen
+
+  explicit Backoff(std::chrono::microseconds longest = usual) : longest_(longest) {}
   void sleep() {
     const std::chrono::nanoseconds waited = Clock::now() - start_;
-    std::this_thread::sleep_for(std::clamp<std::chrono::nanoseconds>(waited / 16, shortest, longest));
+    std::this_thread::sleep_for(std::clamp<std::chrono::nanoseconds>(waited / 16, shortest, longest_));
   }
 
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::microseconds shortest{20};
-  static constexpr std::chrono::microseconds longest{1000};
+  std::chrono::microseconds longest_;
   Clock::time_point start_ = Clock::now();
 };
 
 /// Bounds the time that a caller spends asking again and again. A caller that went away to compute between two
-/// looks was not waiting: such a gap counts as `longest_gap` at most, so a long step is never a time-out.
+/// looks was not waiting: such a gap counts as a second at most, and as a twentieth of the bound, so a long step is
+/// never a time-out.
 class Patience {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::seconds longest_gap{1};
+  static constexpr int fewest_gaps = 20;  ///< that use it up
 
-  explicit Patience(std::chrono::milliseconds bound) : bound_(bound) {}
+  explicit Patience(std::chrono::milliseconds bound)
+      : bound_(bound), longest_gap_(std::min<Clock::duration>(std::chrono::seconds(1), bound_ / fewest_gaps)) {}
 
   /// To be called after each look that saw nothing; true once the bound is used up.
   bool exhausted(Clock::time_point now = Clock::now()) {
-    if (last_look_ != Clock::time_point{}) waited_ += std::min<Clock::duration>(now - last_look_, longest_gap);
+    if (last_look_ != Clock::time_point{}) waited_ += std::min<Clock::duration>(now - last_look_, longest_gap_);
     last_look_ = now;
     return waited_ >= bound_;
   }
 
  private:
-  std::chrono::milliseconds bound_;
+  Clock::duration bound_;
+  Clock::duration longest_gap_;
   Clock::duration waited_{0};
   Clock::time_point last_look_{};
 };

@@ -121,9 +121,12 @@ void Background::write(Checkpoint& checkpoint) {
                              true) == checkpoint.levels.end();
     settled.bytes = write_line(levels_[i], checkpoint, job_, topology_, *comm_);
     if (!settled.bytes && settled.bytes.failure().code == Code::timeout)
-      settled.bytes = fail(Code::timeout, "not all ranks wrote their part within the option timeout (",
-                           human_seconds(std::chrono::duration<double>(options_.timeout).count()),
-                           "): one of them, or its storage, is stuck or gone; checkpoints go on once all ranks answer");
+      settled.bytes =
+          fail(Code::timeout, "not all ranks wrote their part within the option timeout (",
+               human_seconds(std::chrono::duration<double>(options_.timeout).count()),
+               "): one of them, or its storage, is stuck or gone",
+               options_.pump ? ", or calls of backstay, in which all messages move here, are too far apart" : "",
+               "; checkpoints go on once all ranks answer");
     settled.seconds = now() - start;
     options_.settled(settled);
     if (!settled.bytes) continue;

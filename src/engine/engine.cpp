@@ -36,12 +36,31 @@ std::vector<plan::Cadence> cadences(const std::vector<LevelConfig>& levels) {
 
 bool any(const std::vector<bool>& flags) { return std::find(flags.begin(), flags.end(), true) != flags.end(); }
 bool is_on_nodes(LevelKind kind) { return kind == LevelKind::local || kind == LevelKind::partner; }
+
+/// What a directory holds at a level; nothing where it cannot be read, as it is not there to write.
+std::vector<catalog::Holding> holdings_in(const std::string& dir, LevelKind kind) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(dir + "/" + level_name(kind), ignored)) return {};
+  const auto store = store::make_posix_store(dir, {store::Direct::off});
+  if (!store) return {};
+  auto holdings = catalog::scan(**store, level_name(kind));
+  return holdings ? std::move(*holdings) : std::vector<catalog::Holding>{};
+}
 }  // namespace
+
+std::uint64_t newest_line_on_node(const std::string& local_dir) {
+  std::uint64_t newest = 0;
+  for (const auto kind : {LevelKind::local, LevelKind::partner})
+    for (const auto& held : holdings_in(local_dir, kind))
+      if (!held.manifest.empty()) newest = std::max(newest, held.line);
+  return newest;
+}
 
 Engine::Engine(EngineConfig config, EngineHooks hooks, std::unique_ptr<comm::Comm> ranks)
     : config_(std::move(config)),
       hooks_(std::move(hooks)),
       groups_(std::move(ranks)),
+      regions_(config_.regions != nullptr ? *config_.regions : own_regions_),
       decider_(cadences(config_.levels), config_.agreement_period),
       forced_(config_.levels.size(), false),
       owed_(config_.levels.size(), false) {}
@@ -77,15 +96,8 @@ Result<void> Engine::look_at_other_levels() {
         std::any_of(levels_.begin(), levels_.end(), [&](const Level& level) { return level.config.kind == kinds[i]; });
     const int leader = is_on_nodes(kinds[i]) ? config_.topology.leader(config_.topology.node(groups_.app().rank())) : 0;
     const std::string& dir = is_on_nodes(kinds[i]) ? config_.local_dir : config_.shared_dir;
-    std::error_code ignored;
-    if (used || groups_.app().rank() != leader ||
-        !std::filesystem::is_directory(dir + "/" + level_name(kinds[i]), ignored))
-      continue;
-    const auto store = store::make_posix_store(dir, {store::Direct::off});
-    if (!store) continue;  // what cannot be read there is no concern of this run
-    const auto holdings = catalog::scan(**store, level_name(kinds[i]));
-    if (!holdings) continue;
-    for (const auto& held : *holdings) {
+    if (used || groups_.app().rank() != leader) continue;
+    for (const auto& held : holdings_in(dir, kinds[i])) {
       const auto line = static_cast<std::int64_t>(held.line);
       newest[2 * i] = std::max(newest[2 * i], line);
       if (!held.manifest.empty()) newest[2 * i + 1] = std::max(newest[2 * i + 1], line);
@@ -121,7 +133,7 @@ Result<void> Engine::make_level(Level& level) {
     return {};
   };
   if (level.config.kind == LevelKind::memory) {
-    level.store = store::make_memory_store();
+    level.store = config_.memory ? config_.memory : store::make_memory_store();
     level.leader = true;
   } else if (level.config.kind == LevelKind::shared) {
     BACKSTAY_TRY(posix(config_.shared_dir));
@@ -210,14 +222,16 @@ void Engine::start_background() {
 
 // ---- checkpoint ------------------------------------------------------------------------------------------------
 
-Result<Outcome> Engine::checkpoint(bool now, bool signal) {
+Result<Outcome> Engine::checkpoint(bool now, bool signal) { return in_words(checkpoint_here(now, signal)); }
+
+Result<Outcome> Engine::checkpoint_here(bool now, bool signal) {
   decider_.begin_call(monotonic());
   ++checkpoints_;
   if (position_ < missed_until_) {
     ++position_;
     return Outcome::skipped;
   }
-  BACKSTAY_TRY(meet());
+  BACKSTAY_TRY(meet(quick_calls_ == 0 || quick_calls_-- == 0));
   if (decider_.background_broken() && decider_.in_flight() == 0) BACKSTAY_TRY(mend_background());
   Result<Outcome> outcome = Outcome::not_due;
   if (decider_.stop()) {
@@ -317,23 +331,51 @@ Failure Engine::missed() const {
               "a rank came too late to this call, so it was not made by all ranks together; the next ones are");
 }
 
+/// What a group says of a wait in vain, for people.
+template <class T>
+Result<T> Engine::in_words(Result<T> result) const {
+  if (result || result.failure().code != Code::timeout || groups_.app().works()) return result;
+  return others_missing();
+}
+
 /// At the beginning of a call that all ranks make: what is under way among them is finished. Where that cannot be, they
 /// come together for the calls after this one. Bounded.
-Result<void> Engine::meet() {
+Result<void> Engine::meet(bool wait_long) {
   if (position_++ < missed_until_) return missed();
-  const auto end = std::chrono::steady_clock::now() + config_.timeout;
   if (groups_.app().works()) {
     if (const auto agreed = finish_agreement(); agreed || agreed.failure().code != Code::timeout) return agreed;
+    wait_long = false;  // it has waited
+    quick_calls_ = decider_.most_calls_to_next_agreement();
   }
   agreement_.reset();
+  auto together = come_together(wait_long);
+  left_ = std::chrono::steady_clock::now();
+  return together;
+}
+
+/// A rank that is late notices at its next agreement. If the program computes several steps between two of them, that
+/// rank meets the others in the program's own communication before: they must not wait for it here at each of these
+/// steps. So for as many calls as it may take they wait no longer than the program has computed since the last one.
+Result<void> Engine::come_together(bool wait_long) {
+  constexpr std::chrono::microseconds shortest{100};
+  const auto start = std::chrono::steady_clock::now();
+  const auto computed = left_ == std::chrono::steady_clock::time_point{} ? shortest : start - left_;
+  const auto bound = wait_long ? std::chrono::steady_clock::duration(config_.timeout)
+                               : std::clamp<std::chrono::steady_clock::duration>(
+                                     computed, std::min<std::chrono::steady_clock::duration>(shortest, config_.timeout),
+                                     config_.timeout);
   while (true) {
     const auto together = groups_.renew_app();
     if (!together) return together.failure();
     if (*together) break;
-    if (std::chrono::steady_clock::now() >= end) return others_missing();
+    const auto waited = std::chrono::steady_clock::now() - start;
+    if (waited >= bound) return others_missing();
     if (hooks_.pump) hooks_.pump();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::clamp<std::chrono::steady_clock::duration>(
+        waited / 8, std::chrono::microseconds(20), std::chrono::milliseconds(1)));
   }
+  left_ = {};
+  quick_calls_ = 0;
   BACKSTAY_TRY(start_over());
   return missed();
 }
@@ -385,6 +427,11 @@ Result<Outcome> Engine::capture(const std::vector<bool>& levels) {
                 "is saved until all ranks have called it again");
   if (const auto left = what_is_left_behind(); !left.empty()) hooks_.say(left);
   const std::uint64_t line = next_line_++;  // also where this rank alone fails: the others have used it
+  // Also that it was taken: what is owed must be the same everywhere.
+  decider_.taken(levels, monotonic());
+  last_levels_ = levels;
+  forced_.assign(forced_.size(), false);
+  for (std::size_t i = 0; i < levels.size(); ++i) owed_[i] = owed_[i] && !levels[i];
   auto checkpoint = background_->take();
   if (!checkpoint) return checkpoint.failure();
   Checkpoint& c = **checkpoint;
@@ -400,10 +447,6 @@ Result<Outcome> Engine::capture(const std::vector<bool>& levels) {
                             c.capture);
   background_->put(std::move(*checkpoint));
   ++captured_;
-  decider_.taken(levels, monotonic());
-  last_levels_ = levels;
-  forced_.assign(forced_.size(), false);
-  for (std::size_t i = 0; i < levels.size(); ++i) owed_[i] = owed_[i] && !levels[i];
   return Outcome::taken;
 }
 
@@ -444,6 +487,10 @@ Result<void> Engine::write_last() {
   return background_->wait_idle();
 }
 
+bool Engine::has_lines() const {
+  return std::any_of(levels_.begin(), levels_.end(), [](const Level& level) { return !level.whole.empty(); });
+}
+
 bool Engine::last_line_is_whole() const {
   if (stopping_ && !last_settled_) return false;  // it has no line, or one that the background still writes
   return std::any_of(levels_.begin(), levels_.end(),
@@ -474,7 +521,7 @@ Result<void> Engine::settled_here() { return background_->wait_idle(0.5); }
 
 Result<void> Engine::wait() {
   BACKSTAY_TRY(meet());
-  BACKSTAY_TRY(settle());
+  BACKSTAY_TRY(in_words(settle()));
   decider_.all_done();
   return {};
 }
@@ -484,11 +531,11 @@ Result<Resumed> Engine::resume() {
   BACKSTAY_TRY(meet());
   const double start = monotonic();
   const auto inventory = take_inventory(levels_, settled_here(), groups_.app());
-  if (!inventory) return inventory.failure();
+  if (!inventory) return in_words(Result<Resumed>(inventory.failure()));
   note_lines(*inventory);
   const auto found =
       put_back_newest(*inventory, levels_, config_.topology, regions_, {config_.lenient}, groups_.app(), hooks_.say);
-  if (!found) return found.failure();
+  if (!found) return in_words(Result<Resumed>(found.failure()));
   for (const auto& [level, line] : other_lines_)
     if (line > found->line)
       hooks_.say(cat("line ", line, " lies at level ", level, ", which is not among the levels of this run, and was ",

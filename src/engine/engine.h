@@ -35,6 +35,8 @@ struct EngineConfig {
   bool lenient = false;  ///< regions=lenient
   double agreement_period = 0.02;
   std::string program;
+  std::shared_ptr<store::Store> memory;  ///< of level memory; null: a new one
+  region::RegionSet* regions = nullptr;  ///< not owned; null: the engine's own
   /// For tests: what every store of a level is replaced by; empty: nothing.
   std::function<std::shared_ptr<store::Store>(std::shared_ptr<store::Store>)> wrap_store;
 };
@@ -56,6 +58,9 @@ class Engine {
   Result<void> open();
 
   region::RegionSet& regions() { return regions_; }
+  /// The next capture writes the cheapest level, due or not: there is nothing to roll back to.
+  void want_a_line() { forced_[0] = true; }
+  [[nodiscard]] bool has_lines() const;
 
   /// `signal`: this rank was asked to end. `now`: due, whatever the decision says.
   Result<Outcome> checkpoint(bool now, bool signal);
@@ -65,7 +70,7 @@ class Engine {
   /// Until what was taken so far is settled on every rank.
   Result<void> wait();
   /// The same for this rank alone: not collective.
-  Result<void> drain() { return background_->wait_idle(); }
+  Result<void> drain() { return background_ ? background_->wait_idle() : Result<void>{}; }
   Result<Verified> verify();
   Result<void> prune(std::size_t keep);
 
@@ -89,7 +94,11 @@ class Engine {
   Result<void> lock_directories();
   Result<void> finish_agreement();
   Result<void> start_agreement(bool signal);
-  Result<void> meet();
+  Result<void> meet(bool wait_long = true);
+  Result<void> come_together(bool wait_long);
+  template <class T>
+  Result<T> in_words(Result<T> result) const;
+  Result<Outcome> checkpoint_here(bool now, bool signal);
   Result<void> start_over();
   Result<void> mend_background();
   Result<void> settle();
@@ -109,7 +118,8 @@ class Engine {
   EngineConfig config_;
   EngineHooks hooks_;
   Groups groups_;
-  region::RegionSet regions_;
+  region::RegionSet own_regions_;
+  region::RegionSet& regions_;
   std::vector<Level> levels_;
   std::map<std::string, std::shared_ptr<const store::DirLock>> locks_;  ///< by directory
   Job job_;
@@ -121,6 +131,8 @@ class Engine {
   std::uint64_t missed_until_ = 0;  ///< calls up to this one were made without some rank
   std::int64_t checkpoints_ = 0;    ///< calls of checkpoint() that this rank has made
   std::int64_t resumes_ = 0;        ///< calls of resume() that have ended well here
+  std::chrono::steady_clock::time_point left_{};  ///< the last wait for those who were missed
+  std::uint64_t quick_calls_ = 0;   ///< in which a rank that is late is not waited for as long as the time-out
   bool half_resumed_ = false;       ///< the last one ended well on some ranks only
   std::uint64_t resumed_call_ = 0;  ///< the state at this call is the one that was put back
   std::vector<bool> forced_;        ///< levels that the next call must write: copies were missing
@@ -133,5 +145,8 @@ class Engine {
   bool looked_back_ = false;   ///< resume() was called
   std::unique_ptr<Background> background_;
 };
+
+/// The number of the newest committed line that the directory of a node holds at any level; 0: none.
+std::uint64_t newest_line_on_node(const std::string& local_dir);
 
 }  // namespace backstay::engine

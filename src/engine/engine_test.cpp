@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <barrier>
 #include <filesystem>
 #include <fstream>
 
@@ -422,6 +423,29 @@ TEST_F(EngineTest, a_rank_that_comes_too_late_is_waited_for_in_vain_once_and_the
         short_timeout);
     expect_found(3, {level(LevelKind::shared, Layout::one_file)}, 40);  // of one call on all ranks, and the last
   }
+}
+
+/// Quick steps, of which the program couples every 500th: those who wait for a rank that was late go through the steps
+/// in between without waiting long at each.
+TEST_F(EngineTest, a_rank_that_was_late_is_met_in_the_coupling_of_the_program_without_a_wait_at_each_step) {
+  constexpr int coupled = 500;
+  std::barrier<> coupling(2);
+  LevelConfig seldom;
+  seldom.cadence.every = 1000000;
+  const auto start = std::chrono::steady_clock::now();
+  comm::run_ranks(
+      2,
+      [&](comm::Comm& comm) {
+        Rank rank(comm, dir_, {seldom}, 1, [](EngineConfig& config) { config.timeout = short_timeout; });
+        for (int call = 1; call <= 40 * coupled; ++call) {
+          if (comm.rank() == 0 && call == 20 * coupled + 5) std::this_thread::sleep_for(5 * short_timeout / 2);
+          (void)rank.engine->checkpoint(false, false).ok();
+          if (call % coupled == 0) coupling.arrive_and_wait();
+        }
+        EXPECT_TRUE(rank.engine->wait().ok());
+      },
+      short_timeout);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 20 * short_timeout);
 }
 
 /// What a rank does before a call: it sleeps for so many time-outs.

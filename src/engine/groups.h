@@ -16,7 +16,7 @@ class Groups {
 
   /// Collective: makes both for the first time.
   Result<void> open();
-  [[nodiscard]] comm::Comm& app() { return *app_; }
+  [[nodiscard]] comm::Comm& app() const { return *app_; }
   [[nodiscard]] comm::Comm& background() { return *background_; }
 
   /// Once app() is broken on this rank. Not a wait: true when every rank has come here and app() is a new group.

@@ -59,7 +59,9 @@ class LineWriter {
 
   Result<std::uint64_t> write() {
     if (auto staged = write_and_stage(); !staged) {
-      if (level_.leader) (void)catalog::give_up(*level_.store, level_.name, checkpoint_.line).ok();
+      // Where the ranks could not tell each other, others may have committed what this one has staged: it stays, and a
+      // later line takes its directory if nobody did.
+      if (level_.leader && comm_.works()) (void)catalog::give_up(*level_.store, level_.name, checkpoint_.line).ok();
       // A full store has room again before the next line begins: all ranks let go after the leaders have removed.
       (void)comm_.barrier().ok();
       level_.store->forget_removed();
