@@ -52,7 +52,8 @@ typedef enum backstay_code {
   BACKSTAY_TIMEOUT = 12,         /**< another rank, file or thread did not answer in time */
   BACKSTAY_LIMIT = 13,           /**< a limit on memory would be exceeded */
   BACKSTAY_USER = 14,            /**< a callback of the user's failed */
-  BACKSTAY_INTERNAL = 15         /**< a defect of backstay: please report it */
+  BACKSTAY_INTERNAL = 15,        /**< a defect of backstay: please report it */
+  BACKSTAY_RANK_LOST = 16        /**< a rank was lost, and nobody could take its place: start the job again */
 } backstay_code;
 
 /** Why a call failed. A sentence that is longer than the message ends with "...". */
@@ -236,6 +237,15 @@ typedef struct backstay_resumed {
 } backstay_resumed;
 /** Puts back the newest whole line, if there is one. `resumed` may be NULL. */
 BACKSTAY_EXPORT int backstay_resume(backstay_session* session, backstay_resumed* resumed, backstay_error* error);
+
+/** What backstay_loop runs: 0 when it is done. */
+typedef int (*backstay_body)(void* user);
+/** Runs `body(user)`, which begins with backstay_resume, and runs it again from its start when a rank was lost and the
+ *  option spares is set: another process has taken its place then. After a loss, calls of backstay give
+ * BACKSTAY_RANK_LOST and MPI calls in backstay_comm() an error code: the body returns then, with any value, and takes
+ * the communicator anew when it is run again. Returns when the body has returned on all ranks. BACKSTAY_USER: it
+ * returned another value than 0 although no rank was lost; BACKSTAY_RANK_LOST: nobody could take the place. */
+BACKSTAY_EXPORT int backstay_loop(backstay_session* session, backstay_body body, void* user, backstay_error* error);
 
 /** Waits until everything captured is committed or given up. */
 BACKSTAY_EXPORT int backstay_wait(backstay_session* session, backstay_error* error);

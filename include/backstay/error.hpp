@@ -27,6 +27,7 @@ enum class Code : int {
   limit = 13,            ///< a limit that the user set (staging memory) would be exceeded
   user = 14,             ///< a callback of the user's failed
   internal = 15,         ///< a defect of backstay: please report it
+  rank_lost = 16,        ///< a rank was lost, and nobody could take its place: start the job again
 };
 
 /// Thrown by every public C++ call that fails. `what()` is a sentence: what, where, what to do.
@@ -38,5 +39,10 @@ class BACKSTAY_EXPORT Error : public std::runtime_error {
  private:
   Code code_;
 };
+
+/// Thrown inside loop() by calls of the session, and by MPI calls of this thread in comm() and in communicators made
+/// from it, when a rank was lost: it leads to loop(), which repairs the job and begins the body again. No
+/// std::exception, so that a program that catches those lets it through; one that catches everything must throw it on.
+struct BACKSTAY_EXPORT RankLost {};
 
 }  // namespace backstay

@@ -19,6 +19,7 @@ _FROM_SESSION = (
     "Error",
     "Outcome",
     "Placement",
+    "RankLost",
     "ReplacedWarning",
     "Resumed",
     "State",

@@ -309,6 +309,19 @@ Handle handle_of(std::uintptr_t value) {
     return static_cast<Handle>(value);
 }
 
+template <class Handle>
+std::uintptr_t value_of(Handle handle) {
+  if constexpr (std::is_pointer_v<Handle>)
+    return reinterpret_cast<std::uintptr_t>(handle);
+  else
+    return static_cast<std::uintptr_t>(static_cast<unsigned>(handle));
+}
+
+/// The value of the MPI_Comm that the program is to use.
+std::uintptr_t comm_of(const PySession& self) { return value_of(self.get().comm()); }
+
+void include(PySession& self, std::uintptr_t made) { self.get().include(handle_of<MPI_Comm>(made)); }
+
 /// `handle`: the value of an MPI_Comm, as mpi4py gives it.
 PySession* open_comm(std::uintptr_t handle, const Options& options) {
   return open(handle_of<MPI_Comm>(handle), options);
@@ -331,6 +344,8 @@ void raise_error(const std::exception_ptr& thrown, void*) {
   } catch (const Error& e) {
     const auto type = error_type();
     PyErr_SetObject(type.ptr(), type(e.code(), e.what()).ptr());
+  } catch (const backstay::RankLost&) {
+    PyErr_SetNone(nb::module_::import_("backstay.session").attr("RankLost").ptr());
   }
 }
 
@@ -351,7 +366,8 @@ void add_enums(nb::module_& m) {
       .value("timeout", Code::timeout)
       .value("limit", Code::limit)
       .value("user", Code::user)
-      .value("internal", Code::internal);
+      .value("internal", Code::internal)
+      .value("rank_lost", Code::rank_lost);
   nb::enum_<backstay::Outcome>(m, "Outcome", nb::is_arithmetic(), "What a call of checkpoint() did.")
       .value("not_due", backstay::Outcome::not_due)
       .value("taken", backstay::Outcome::taken)
@@ -420,6 +436,8 @@ void add_session(nb::module_& m) {
   m.def("open_world", open_world, nb::rv_policy::take_ownership);
   m.attr("have_mpi") = BACKSTAY_HAVE_MPI != 0;
 #if BACKSTAY_HAVE_MPI
+  m.def("comm_of", comm_of);
+  m.def("include", include);
   m.def("open_comm", open_comm, nb::rv_policy::take_ownership);
   m.def("mpi_library", mpi_library);
 #endif

@@ -35,6 +35,7 @@ class Job:
     launcher: Launcher
     directory: Path
     ranks: int = 1
+    spares: int = 0
     nodes: int | None = None
     relaunch: int = 3
     kills: tuple[tuple[Kill, ...], ...] = ()
@@ -42,6 +43,10 @@ class Job:
     hang: float | None = None
     pause: float = 1.0
     output: Path | None = None  # where the application's output goes instead of this process's own; it is added to
+
+    def processes(self) -> int:
+        """Ranks and spares."""
+        return self.ranks + self.spares
 
     def kills_of(self, attempt: int) -> tuple[Kill, ...]:
         return self.kills[attempt - 1] if attempt <= len(self.kills) else ()
@@ -78,6 +83,8 @@ class Job:
             env["BACKSTAY_LOCAL_DIR"] = str(self.local_directory())
         if self.nodes:
             env["BACKSTAY_NODES"] = str(self.nodes)
+        if self.spares:
+            env["BACKSTAY_SPARES"] = str(self.spares)
         if terminal:
             env[TERMINAL] = "1"
         if self.kills_of(attempt):
@@ -150,8 +157,11 @@ def check(job: Job) -> None:
     """Refuses what can never work, before anything is started."""
     if job.ranks < 1:
         raise LaunchError(f"-n {job.ranks}: a job has at least one rank.")
-    if job.nodes is not None and not 1 <= job.nodes <= job.ranks:
-        raise LaunchError(f"--nodes {job.nodes} does not fit -n {job.ranks}: every node has at least one rank.")
+    if job.spares < 0:
+        raise LaunchError(f"--spares {job.spares}: give the number of processes that wait beside the ranks, 0 or more.")
+    if job.nodes is not None and not 1 <= job.nodes <= job.processes():
+        beside = f" and --spares {job.spares}" if job.spares else ""
+        raise LaunchError(f"--nodes {job.nodes} does not fit -n {job.ranks}{beside}: every node has at least one rank.")
     if job.relaunch < 0:
         raise LaunchError(f"--relaunch {job.relaunch}: give 0 or the number of launches after the first.")
     if job.hang is not None and not job.hang > 0:
@@ -174,7 +184,7 @@ def parse_options(texts: Iterable[str]) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not equals or not re.fullmatch(r"[a-z][a-z0-9_.]*", name):
             raise LaunchError(f'--opt "{text}" is not understood: write NAME=VALUE, as keep=3.')
-        if name in ("kill", "nodes", "dir"):
+        if name in ("kill", "nodes", "spares", "dir"):
             raise LaunchError(f"--opt {name}: use --{name}, because `backstay run` must know it too.")
         options[name] = value
     _check_names(options)

@@ -244,6 +244,7 @@ class Supervisor:
         self._events = Events(job.directory)
         self._stop_asked: float | None = None  # when the user's first signal came
         self._kill_deadline: float | None = None  # of what was killed from here; None: nothing was
+        self._offset = 0  # in the events, where this launch begins
         self._launches: list[Launch] = []
 
     def run(self) -> Report:
@@ -319,6 +320,7 @@ class Supervisor:
     def _launch(self, attempt: int) -> Launch:
         self._announce(attempt)
         newest, offset = newest_line(self._job), self._events.size()
+        self._offset = offset
         started = time.monotonic()
         end = self._run_once(attempt)
         seconds = time.monotonic() - started
@@ -332,10 +334,15 @@ class Supervisor:
         """Lines in the directories of real nodes are not seen from here, but rank 0 tells of each."""
         return any(e.get("event") == "commit" and e.get("level") != "memory" for e in self._events.since(offset))
 
+    def _repaired_since(self, offset: int) -> int:
+        """Ranks that spares have replaced."""
+        return sum(int(e.get("lost", 0)) for e in self._events.since(offset) if e.get("event") == "repair")
+
     def _announce(self, attempt: int) -> None:
         job = self._job
         where = f" on {job.nodes} simulated nodes" if job.nodes else ""
-        say(f"launch {attempt}: {job.app.name} on {job.ranks} rank{'s' if job.ranks > 1 else ''}{where}.")
+        beside = f" and {job.spares} spare{'s' if job.spares > 1 else ''}" if job.spares else ""
+        say(f"launch {attempt}: {job.app.name} on {job.ranks} rank{'s' if job.ranks > 1 else ''}{beside}{where}.")
         for kill in job.kills_of(attempt):
             say(f"{kill.what} {kill.number} will be killed at its call {kill.call} of checkpoint().")
         self._events.add("launch", attempt=attempt, ranks=job.ranks, nodes=job.nodes)
@@ -344,7 +351,8 @@ class Supervisor:
         job = self._job
         environment = job.environment(attempt, self._run_id, sys.stderr.isatty() and not self._piped())
         job.launcher.use_scratch(environment, self._scratch / str(attempt))
-        command = [*job.launcher.command(job.ranks, environment), str(job.app), *job.arguments]
+        launcher = job.launcher.command(job.processes(), environment, survive=job.spares > 0)
+        command = [*launcher, str(job.app), *job.arguments]
         output = os.open(job.output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666) if job.output else os.dup(1)
         try:
             process = self._start(command, environment, output)
@@ -410,7 +418,7 @@ class Supervisor:
         ranks = list(guard.rank_processes(self._run_id).values())
         if self._job.launcher.kind == "none":
             ranks = [process.pid]
-        if len(ranks) >= self._job.ranks:
+        if len(ranks) >= self._job.processes() - self._repaired_since(self._offset):
             guard.send(ranks, signal.SIGUSR1 if number == signal.SIGUSR1 else signal.SIGTERM)
         else:  # some are on other machines: every launcher passes this signal on to all ranks, and none acts on it
             guard.send([process.pid], signal.SIGUSR1)
@@ -425,7 +433,7 @@ class Supervisor:
         """A killed node takes its directory with it, as a real one would."""
         kills = self._job.kills_of(launch.attempt)
         why_not = why_not_killed(launch, bool(self._stop_asked), self._kill_deadline is not None)
-        if kills and why_not:
+        if kills and why_not and not self._repaired_since(self._offset):
             say(f"the kill did not happen: {why_not}.")
             return
         for kill in kills:

@@ -26,8 +26,8 @@ class Launcher:
     path: Path
     kind: str
 
-    def command(self, ranks: int, environment: dict[str, str]) -> list[str]:
-        """The command line up to the application."""
+    def command(self, ranks: int, environment: dict[str, str], survive: bool = False) -> list[str]:
+        """The command line up to the application. `survive`: the others are to go on when a rank is lost."""
         if self.kind == "none":
             return []
         words = [str(self.path)]
@@ -37,6 +37,11 @@ class Launcher:
             # Only when needed, because it also stops ranks from being bound to cores.
             if ranks > _cores() and not any(name in os.environ for name in SCHEDULERS):
                 words.append("--oversubscribe")
+            if survive:
+                words += ["--with-ft", "ulfm"]
+                # MPI_Finalize would wait for the dead, too.
+                environment.setdefault("OMPI_MCA_async_mpi_finalize", "1")
+                words += ["-x", "OMPI_MCA_async_mpi_finalize"]
             # Ranks on other machines get only the variables that are named.
             for name in sorted(environment):
                 if name.startswith("BACKSTAY_") or name == TERMINAL:

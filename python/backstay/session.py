@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import functools
 import numbers
 import operator
@@ -37,6 +38,7 @@ __all__ = [
     "Error",
     "Outcome",
     "Placement",
+    "RankLost",
     "ReplacedWarning",
     "Resumed",
     "Session",
@@ -104,6 +106,12 @@ class Status:
     last_error: str  # empty: none
 
 
+class RankLost(BaseException):
+    """Raised inside loop() by calls of the session when a rank was lost; loop() catches it, repairs the job and runs
+    the body again. No Exception, so that a body that catches those lets it through. MPI calls of mpi4py raise
+    MPI.Exception then, and the next call of the session raises this."""
+
+
 class _RolledBack(BaseException):
     """Raised by rollback(), caught by loop(). No Exception, so that a body that catches those lets it through."""
 
@@ -130,7 +138,7 @@ class Session:
         if not isinstance(options, (Mapping, type(None))):
             raise _refusal(f"options is {options!r}, and must be a dictionary of names and values")
         given = _read_options({**(options or {}), **more, **({} if dir is None else {"dir": dir})})
-        self._core, self.comm = _open(comm, given)
+        self._core, self._comm = _open(comm, given)
         self._several = self.size > 1  # also known when it is closed
         self._held: dict[str, Any] = {}  # what must outlive a region: its array, or its _Moving
         self._watched: dict[str, Optional[int]] = {}  # arrays that may be replaced; see _look_for_replaced()
@@ -149,7 +157,7 @@ class Session:
         self._end_all_at_exit(error)
         # Without mpi4py, closing ends MPI too, and that would wait for ranks which know nothing of the exception. If it
         # is caught, the session is closed at exit.
-        if kind is None or self.comm is not None or self.closed or self.size == 1:
+        if kind is None or self._comm is not None or self.closed or self.size == 1:
             self.close()
 
     def close(self) -> None:
@@ -165,6 +173,18 @@ class Session:
         if not isinstance(error.code, int):
             print(error.code, file=sys.stderr)
         _abort(status)
+
+    @property
+    def comm(self):
+        """The communicator to use in the program, of mpi4py: as many ranks as work on the problem, and another one
+        after each repair, so that it is taken anew inside loop(). None: without MPI or mpi4py."""
+        mpi = sys.modules.get("mpi4py.MPI")
+        if self._comm is None or self.closed or mpi is None:
+            return self._comm
+        handle = _core.comm_of(self._core)
+        if handle != mpi._handleof(self._comm):
+            self._comm = _communicator(mpi, handle)
+        return self._comm
 
     @property
     def closed(self) -> bool:
@@ -293,7 +313,8 @@ class Session:
 
     def loop(self, body: Callable[[], Any]):
         """Runs `body` and gives what it returns; when it calls rollback(), runs it again from its start, where resume()
-        puts back the newest line."""
+        puts back the newest line. With the option spares also when a rank was lost: another process has its place then,
+        and `comm` is another one."""
         result = []
         try:
             self._core.loop(lambda: result.append(body()), _RolledBack)
@@ -305,6 +326,12 @@ class Session:
     def rollback(self, why: str) -> None:
         """Collective, inside loop(): gives up the current state."""
         self._core.rollback(str(why), _RolledBack)
+
+    def include(self, comm) -> None:
+        """A communicator that the program made from `comm` of this session: a rank that waits in it is woken when
+        another is lost. It is forgotten with the next repair."""
+        if _core.have_mpi:
+            _core.include(self._core, _handle_of(comm))
 
     def wait(self) -> None:
         """Waits until everything captured is committed or given up."""
@@ -453,6 +480,9 @@ def _abort(status: int) -> None:
 
 
 def _open(comm, options):
+    for stream in (sys.stdout, sys.stderr):  # a spare that is never needed ends in the call below
+        with contextlib.suppress(Exception):
+            stream.flush()
     if comm is None:
         comm = _usual_communicator()
     if comm is False:
@@ -497,6 +527,15 @@ def _handle_of(comm) -> int:
     return mpi._handleof(comm)
 
 
+def _communicator(mpi, handle: int):
+    """That of mpi4py with this MPI_Comm, which stays ours."""
+    comm = mpi.Intracomm()
+    size = mpi._sizeof(comm)
+    memory = (ctypes.c_ubyte * size).from_address(mpi._addressof(comm))
+    memory[:] = handle.to_bytes(size, sys.byteorder)
+    return comm
+
+
 def _read_options(given: Mapping[str, Any]) -> dict[str, str]:
     """Options by their true names, as texts. Unknown ones are left to the library, which names the nearest."""
     known = _core.option_names()
@@ -509,6 +548,8 @@ def _read_options(given: Mapping[str, Any]) -> dict[str, str]:
         text = _option_text(name, value)
         if named.setdefault(name, text) != text:
             raise _refusal(f"the option {name} is given twice, as {named[name]!r} and as {text!r}")
+    # Exceptions of C++ have no way through mpi4py: its calls raise its own when a rank was lost.
+    named.setdefault("lost_rank", "return")
     return named
 
 

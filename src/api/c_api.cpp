@@ -31,6 +31,7 @@ using backstay::Error;
 using backstay::Extents;
 
 static_assert(static_cast<int>(Code::internal) == BACKSTAY_INTERNAL);
+static_assert(static_cast<int>(Code::rank_lost) == BACKSTAY_RANK_LOST);
 static_assert(static_cast<int>(backstay::Type::Kind::compound) == BACKSTAY_COMPOUND);
 static_assert(static_cast<int>(backstay::Outcome::stop) == BACKSTAY_STOP);
 
@@ -67,6 +68,9 @@ int guarded(backstay_error* error, const Body& body) noexcept {
     return report(error, Code::ok, "");
   } catch (const Error& e) {
     return report(error, e.code(), e.what());
+  } catch (const backstay::RankLost&) {
+    return report(error, Code::rank_lost,
+                  "a rank was lost: return from the body of backstay_loop, which runs it again");
   } catch (const std::bad_alloc&) {
     return report(error, Code::limit, "there is no memory left for this call");
   } catch (const std::exception& e) {
@@ -97,6 +101,7 @@ backstay::Options read_options(const char* const* options) {
     if (equals == text.npos || equals == 0) refuse(cat("the option '", text, "' is not understood: write name=value"));
     out[std::string(text.substr(0, equals))] = text.substr(equals + 1);
   }
+  out.emplace("lost_rank", "return");  // exceptions have no way through C
   return out;
 }
 
@@ -322,6 +327,10 @@ int backstay_open_mpi(MPI_Comm comm, const char* const* options, backstay_sessio
 int backstay_comm(const backstay_session* session, MPI_Comm* comm, backstay_error* error) {
   return guarded(error, [&] { given(comm, "backstay_comm", "comm") = of(session, "backstay_comm").comm(); });
 }
+
+int backstay_include(backstay_session* session, MPI_Comm made, backstay_error* error) {
+  return guarded(error, [&] { of(session, "backstay_include").include(made); });
+}
 #endif
 
 void backstay_close(backstay_session* session) {
@@ -397,6 +406,16 @@ int backstay_resume(backstay_session* session, backstay_resumed* resumed, backst
   return guarded(error, [&] {
     const auto found = of(session, "backstay_resume").resume();
     if (resumed != nullptr) *resumed = to_c(found);
+  });
+}
+
+int backstay_loop(backstay_session* session, backstay_body body, void* user, backstay_error* error) {
+  return guarded(error, [&] {
+    if (body == nullptr) refuse("backstay_loop: the argument `body` is NULL");
+    of(session, "backstay_loop").loop([&] {
+      const int returned = body(user);
+      if (returned != 0) throw Error(Code::user, cat("the body of backstay_loop returned ", returned));
+    });
   });
 }
 

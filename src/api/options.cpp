@@ -194,7 +194,8 @@ UnitChoice unit_of(Values& values, const std::string& name) {
 
 std::vector<engine::LevelConfig> levels_of(Values& values) {
   const auto names = level_names(values);
-  const auto parity = parity_of(values, "local.redundancy");
+  const std::map<std::string, engine::ParityConfig> parities{{"memory", parity_of(values, "memory.redundancy")},
+                                                             {"local", parity_of(values, "local.redundancy")}};
   std::vector<engine::LevelConfig> out;
   for (std::size_t kind = 0; kind < level_words.size(); ++kind) {
     const auto& word = level_words[kind];
@@ -208,7 +209,7 @@ std::vector<engine::LevelConfig> levels_of(Values& values) {
     level.files = static_cast<int>(values.whole("shared.files", 0, 1000000));
     level.layout =
         static_cast<engine::Layout>(values.choice("shared.layout", {"file-per-rank", "file-per-node", "one-file"}));
-    if (level.kind == engine::LevelKind::local) level.parity = parity;
+    if (parities.contains(word)) level.parity = parities.at(word);
     out.push_back(std::move(level));
   }
   if (out.empty()) values.refuse("levels", "a list of memory, local, partner, shared");
@@ -263,11 +264,22 @@ const std::vector<OptionInfo>& option_table() {
       {"name", "", "a directory below `dir` and `local_dir`, for each of several sessions in one program"},
       {"local_dir", "", "the directory of a node; `%n` is the node's number (default: `dir`/node-%n)"},
       {"nodes", "0", "split the ranks evenly over so many simulated nodes; 0: the nodes that MPI sees"},
+      {"spares", "0",
+       "so many of the processes that were started wait, and take the places of ranks that are lost while loop() runs"},
+      {"lost_rank", "throw",
+       "what MPI calls inside loop() do when a rank was lost: `throw` (C++) on the way back to loop(), or `return` "
+       "MPI's error code to a program that looks at it"},
+      {"shrink", "off",
+       "a rank is lost and no spare is left: `off`: the job ends, to be started again; `on`: the ranks that are left "
+       "go on with numbers anew (for programs that set up everything inside loop())"},
       {"levels", "auto",
        "list of `memory`, `local`, `partner`, `shared`; `auto`: `shared`, and `partner` where `nodes` is given"},
       {"every", "", "a checkpoint every so many calls of checkpoint()"},
       {"interval", "", "a checkpoint every so many seconds (60 if neither this nor `every` is set)"},
       {"keep", "2", "whole lines kept at each level"},
+      {"memory.redundancy", "none",
+       "`none`, or `rs(K,P)` as `local.redundancy`: what spares take the places of lost ranks with"},
+      {"memory.unit", "node", "as `local.unit`, for `memory.redundancy`"},
       {"memory.every", "", "`every` for this level alone"},
       {"memory.interval", "", "`interval` for this level alone"},
       {"memory.keep", "", "`keep` for this level alone"},
@@ -338,11 +350,16 @@ Result<Settings> read_options(const std::map<std::string, std::string>& given,
   Values values(given, environment);
   Settings s;
   s.dir = dir_of(values);
+  s.name = values.text("name");
   read_local_dir(values, s);
   if (const auto name = values.set("name"); name && leads_out(*name))
     values.refuse("name", "a name or a path below `dir`, without '..'");
   s.nodes = static_cast<int>(values.whole("nodes", 0, 1000000));
+  s.spares = static_cast<int>(values.whole("spares", 0, 1000000));
+  s.errors_return = values.choice("lost_rank", {"throw", "return"}) == 1;
+  s.shrink = values.choice("shrink", {"off", "on"}) == 1;
   s.levels = levels_of(values);
+  s.memory_unit = unit_of(values, "memory.unit");
   s.local_unit = unit_of(values, "local.unit");
   s.policy = static_cast<engine::Policy>(values.choice("policy", {"skip", "wait", "degrade"}));
   s.timeout = values.seconds("timeout");

@@ -41,10 +41,15 @@ struct UnitChoice {
 /// All options with their values checked.
 struct Settings {
   std::string dir;
+  std::string name;                    ///< of the session, where there are several
   std::string local_dir;               ///< without the %n of its pattern, relative to where the program runs
   std::optional<std::size_t> node_at;  ///< where the number of the node stands in it; empty: nowhere
   int nodes = 0;                       ///< 0: as MPI says
+  int spares = 0;                      ///< processes that wait to take the place of a rank that is lost
+  bool errors_return = false;          ///< a loss is an error that MPI calls return, and no exception
+  bool shrink = false;                 ///< without spares the ranks that are left go on
   std::vector<engine::LevelConfig> levels;
+  UnitChoice memory_unit;
   UnitChoice local_unit;
   engine::Policy policy = engine::Policy::skip;
   double timeout = 600;

@@ -10,6 +10,7 @@ namespace backstay {
 Session::Session(int argc, char** argv, const Options& options) : impl_(std::make_unique<Impl>(argc, argv, options)) {}
 Session::Session(MPI_Comm comm, const Options& options) : impl_(std::make_unique<Impl>(comm, options)) {}
 MPI_Comm Session::comm() const { return impl_->user_comm; }
+void Session::include(MPI_Comm made) { impl_->include(made); }
 #else
 Session::Session(int, char**, const Options& options) : impl_(std::make_unique<Impl>(alone, options)) {}
 #endif
@@ -72,17 +73,7 @@ void Session::prune(int keep) { impl_->prune(keep); }
 bool Session::stopping() const { return impl_->stopping(); }
 Status Session::status() const { return impl_->status(); }
 
-void Session::loop(const std::function<void()>& body) {
-  impl_->enter_loop();
-  const std::unique_ptr<Impl, void (*)(Impl*)> ended(impl_.get(), [](Impl* impl) { impl->leave_loop(); });
-  while (true) {
-    try {
-      return body();
-    } catch (const detail::RolledBack& back) {
-      impl_->rolled_back(back.why);
-    }
-  }
-}
+void Session::loop(const std::function<void()>& body) { impl_->loop(body); }
 
 void Session::rollback(const std::string& why) {
   impl_->require_no_call("rollback()");

@@ -17,6 +17,7 @@
 #include "base/wire.h"
 #include "comm/self_comm.h"
 #include "engine/agree.h"
+#include "store/memory_store.h"
 
 extern char** environ;
 
@@ -24,9 +25,14 @@ namespace backstay {
 
 namespace detail {
 void raise(const Failure& failure) { throw Error(failure.code, failure.what); }
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
+}
 }  // namespace detail
 
 namespace {
+using detail::milliseconds;
 using detail::value_or_throw;
 
 std::string program_name() {
@@ -53,14 +59,15 @@ std::string absolute(const std::string& path) {
   return full.string();
 }
 
-std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
-}
 }  // namespace
 
 // ---- open ------------------------------------------------------------------------------------------------------
 
-Session::Impl::Impl(Alone, const Options& options) { open(settings_of(options), comm::make_self_comm()); }
+Session::Impl::Impl(Alone, const Options& options) {
+  auto alone_comm = comm::make_self_comm();
+  settle(settings_of(options), *alone_comm);
+  start(std::move(alone_comm));
+}
 
 #if BACKSTAY_HAVE_MPI
 namespace {
@@ -76,13 +83,14 @@ void require_running_mpi() {
 }  // namespace
 
 Session::Impl::Impl(int argc, char** argv, const Options& options) {
-  start_mpi(&argc, &argv);
+  const auto settings = settings_of(options);
+  start_mpi(&argc, &argv, settings);
   try {
-    open_mpi(MPI_COMM_WORLD, options);
+    open_mpi(MPI_COMM_WORLD, settings);
   } catch (const Error& e) {
     // All ranks fail alike, so that they can end MPI together; not where they could not even talk.
     engine_.reset();
-    if (finalize_ && e.code() != Code::comm && e.code() != Code::timeout) MPI_Finalize();
+    if (finalize_ && e.code() != Code::comm && e.code() != Code::timeout && e.code() != Code::rank_lost) MPI_Finalize();
     throw;
   }
 }
@@ -94,51 +102,73 @@ Session::Impl::Impl(MPI_Comm comm, const Options& options) {
   if (started == 0)
     throw Error(Code::invalid_argument,
                 "MPI is not initialised: call MPI_Init_thread first, or use Session(argc, argv)");
-  open_mpi(comm, options);
+  open_mpi(comm, settings_of(options));
 }
 
-void Session::Impl::start_mpi(int* argc, char*** argv) {
+void Session::Impl::start_mpi(int* argc, char*** argv, const Result<api::Settings>& settings) {
   require_running_mpi();
   int started = 0;
   MPI_Initialized(&started);
   if (started != 0) return;
+  // Open MPI's MPI_Finalize waits for all processes, the dead ones too, unless it is told otherwise (5.0.x).
+  if (settings && settings->spares > 0) setenv("OMPI_MCA_async_mpi_finalize", "1", 0);
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
   finalize_ = true;
 }
 
-void Session::Impl::open_mpi(MPI_Comm comm, const Options& options) {
+void Session::Impl::open_mpi(MPI_Comm comm, const Result<api::Settings>& settings) {
   int between_groups = 0;
   if (comm != MPI_COMM_NULL) MPI_Comm_test_inter(comm, &between_groups);
   if (between_groups != 0)
     throw Error(Code::invalid_argument,
                 "a session needs an intracommunicator: merge this one with MPI_Intercomm_merge");
   user_comm = comm;
-  const auto settings = settings_of(options);
   int provided = MPI_THREAD_SINGLE;
   MPI_Query_thread(&provided);
   if (provided < MPI_THREAD_MULTIPLE || (settings && settings->progress_in_calls))
     courier_ = std::make_unique<comm::Courier>();
+  if (settings) settings_.timeout = settings->timeout;
+  auto all = value_or_throw(comm::make_mpi_comm(comm, mpi_options()));
+  settle(settings, *all);
+  if (settings_.spares > 0)
+    open_with_spares(comm);
+  else
+    start(std::move(all));
+  if (courier_ && !settings_.progress_in_calls)
+    journal_->say(
+        "MPI was initialised without MPI_THREAD_MULTIPLE: checkpoints make progress inside calls of backstay only");
+}
+
+comm::MpiOptions Session::Impl::mpi_options() {
   comm::MpiOptions mpi;
-  if (settings) mpi.timeout = milliseconds(settings->timeout);
+  mpi.timeout = milliseconds(settings_.timeout);
   mpi.background_courier = courier_.get();
-  open(settings, value_or_throw(comm::make_mpi_comm(comm, mpi)));
+  if (crew_) mpi.alarm = crew_->alarm();
+  return mpi;
 }
 #endif
 
-void Session::Impl::open(const Result<api::Settings>& settings, std::unique_ptr<comm::Comm> app) {
+/// Collective over all processes of the session, spares included.
+void Session::Impl::settle(const Result<api::Settings>& settings, comm::Comm& all) {
+  value_or_throw(engine::agree(all, settings ? Result<void>{} : Result<void>{settings.failure()}));
+  settings_ = *settings;
+  require_same_options(all);
+  node_ = find_node(all);
+  value_or_throw(engine::agree(all, settle_directories()));
+  memory_ = store::make_memory_store();
+}
+
+/// Collective over the ranks that work. Begins with an agreement, so that nobody looks at a directory before every rank
+/// has come: an engine that it had before has ended.
+void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
   rank = app->rank();
   size = app->size();
-  value_or_throw(engine::agree(*app, settings ? Result<void>{} : Result<void>{settings.failure()}));
-  settings_ = *settings;
-  require_same_options(*app);
   const auto topology = find_topology(*app);
-  node_ = topology.node(rank);
-  value_or_throw(engine::agree(*app, settle_directories()));
   comm::Comm& app_comm = *app;
   const bool files = std::any_of(settings_.levels.begin(), settings_.levels.end(),
                                  [](const auto& level) { return level.kind != engine::LevelKind::memory; });
-  journal_ = std::make_unique<api::Journal>(rank == 0, settings_.log, files ? settings_.dir : "");
+  journal_ = std::make_unique<api::Journal>(rank, settings_.log, files ? settings_.dir : "", settings_.name);
 
   engine::EngineHooks hooks;
   hooks.say = [this](const std::string& sentence) { journal_->say(sentence); };
@@ -148,16 +178,14 @@ void Session::Impl::open(const Result<api::Settings>& settings, std::unique_ptr<
 #endif
   auto config = make_config(topology);
   for (auto& level : config.levels)
-    if (level.parity.p > 0) level.parity.units = find_units(topology, *app);
+    if (level.parity.p > 0)
+      level.parity.units = level.kind == engine::LevelKind::memory
+                               ? find_units("memory", settings_.memory_unit, topology, *app)
+                               : find_units("local", settings_.local_unit, topology, *app);
   engine_ = std::make_unique<engine::Engine>(std::move(config), std::move(hooks), std::move(app));
   value_or_throw(engine_->open());
-  if (settings_.signals) signals_ = std::make_unique<api::SignalListener>();
+  if (settings_.signals && !signals_) signals_ = std::make_unique<api::SignalListener>();
   describe_job(topology, app_comm);
-#if BACKSTAY_HAVE_MPI
-  if (courier_ && !settings_.progress_in_calls)
-    journal_->say(
-        "MPI was initialised without MPI_THREAD_MULTIPLE: checkpoints make progress inside calls of backstay only");
-#endif
 }
 
 /// Ranks that differ in `every` or `levels` would wait for each other in different calls.
@@ -185,27 +213,31 @@ Result<void> Session::Impl::settle_directories() {
   }
 }
 
-engine::Topology Session::Impl::find_topology(comm::Comm& app) {
-  int node = 0;
+/// Collective over all processes: the node of this one. It keeps the number for as long as it lives, as the directory
+/// of the node is named by it.
+int Session::Impl::find_node(comm::Comm& all) {
   if (settings_.nodes > 0) {
-    if (settings_.nodes > size)
-      throw Error(Code::invalid_argument,
-                  cat("the option nodes is ", settings_.nodes, " and there are ", size, " ranks: a node needs a rank"));
-    node = static_cast<int>(static_cast<std::int64_t>(rank) * settings_.nodes / size);
-  } else {
-#if BACKSTAY_HAVE_MPI
-    if (user_comm != MPI_COMM_NULL) node = value_or_throw(comm::shared_memory_node(app));
-#endif
+    if (settings_.nodes > all.size())
+      throw Error(Code::invalid_argument, cat("the option nodes is ", settings_.nodes, " and there are ", all.size(),
+                                              " ranks: a node needs a rank"));
+    return static_cast<int>(static_cast<std::int64_t>(all.rank()) * settings_.nodes / all.size());
   }
-  const auto all = value_or_throw(app.all_gather(std::as_bytes(std::span(&node, 1))));
+#if BACKSTAY_HAVE_MPI
+  if (user_comm != MPI_COMM_NULL) return value_or_throw(comm::shared_memory_node(all));
+#endif
+  return 0;
+}
+
+engine::Topology Session::Impl::find_topology(comm::Comm& app) {
+  const auto all = value_or_throw(app.all_gather(std::as_bytes(std::span(&node_, 1))));
   engine::Topology topology;
   for (const auto& bytes : all) topology.node_of.push_back(WireReader(bytes).number<int>());
   return topology;
 }
 
 /// A number for each rank: those with the same die together.
-std::vector<int> Session::Impl::find_units(const engine::Topology& topology, comm::Comm& app) {
-  const auto& choice = settings_.local_unit;
+std::vector<int> Session::Impl::find_units(const std::string& level, const api::UnitChoice& choice,
+                                           const engine::Topology& topology, comm::Comm& app) {
   std::vector<int> units = topology.node_of;
   if (choice.kind == api::UnitChoice::Kind::rank) std::iota(units.begin(), units.end(), 0);
   if (choice.kind == api::UnitChoice::Kind::sets)
@@ -215,7 +247,7 @@ std::vector<int> Session::Impl::find_units(const engine::Topology& topology, com
       };
       if (std::count_if(choice.sets.begin(), choice.sets.end(), has_it) != 1)
         throw Error(Code::invalid_argument,
-                    cat("the option local.unit has node ", unit, " in no set, or in several: each of the ",
+                    cat("the option ", level, ".unit has node ", unit, " in no set, or in several: each of the ",
                         topology.nodes(), " nodes belongs to one"));
       unit = static_cast<int>(std::find_if(choice.sets.begin(), choice.sets.end(), has_it) - choice.sets.begin());
     }
@@ -223,7 +255,7 @@ std::vector<int> Session::Impl::find_units(const engine::Topology& topology, com
   const char* value = std::getenv(choice.variable.c_str());
   value_or_throw(engine::agree(app, value != nullptr ? Result<void>{}
                                                      : fail(Code::invalid_argument, "the variable ", choice.variable,
-                                                            " that the option local.unit names is not set")));
+                                                            " that the option ", level, ".unit names is not set")));
   const auto all = value_or_throw(app.all_gather(as_bytes(value)));
   std::set<std::string_view> different;
   for (const auto& label : all) different.insert(as_text(label));
@@ -245,6 +277,8 @@ engine::EngineConfig Session::Impl::make_config(const engine::Topology& topology
   config.direct_io = settings_.direct_io;
   config.lenient = settings_.lenient;
   config.program = program_name();
+  config.memory = memory_;
+  config.regions = &regions_;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   config.capture_threads =
       settings_.threads > 0 ? settings_.threads : std::clamp(cores / topology.ranks_on(node_), 1, 4);
@@ -268,13 +302,27 @@ void Session::Impl::describe_job(const engine::Topology& topology, comm::Comm& a
 
 // ---- calls -----------------------------------------------------------------------------------------------------
 
+/// Where messages move in calls only, a line takes many of them. While one is in flight a call gives it up to a
+/// fiftieth of the time that the program has computed since the last one.
 void Session::Impl::pump() {
 #if BACKSTAY_HAVE_MPI
-  if (courier_) courier_->pump();
+  if (!courier_) return;
+  constexpr std::chrono::microseconds longest{5000}, pause{20};
+  const auto start = std::chrono::steady_clock::now();
+  const auto budget = std::min<std::chrono::steady_clock::duration>((start - pumped_) / 50, longest);
+  courier_->pump();
+  while (engine_->in_flight() > 0 && std::chrono::steady_clock::now() - start < budget) {
+    std::this_thread::sleep_for(pause);
+    courier_->pump();
+  }
+  pumped_ = std::chrono::steady_clock::now();
 #endif
 }
 
 void Session::Impl::kill_if_asked() {
+#if BACKSTAY_HAVE_MPI
+  if (crew_ && crew_->began_as_spare()) return;  // the call comes again, and this is not who was meant
+#endif
   for (const auto& kill : settings_.kills)
     if (kill.call == engine_->next_call() && kill.number == (kill.node ? node_ : rank)) raise(SIGKILL);
 }
@@ -282,16 +330,25 @@ void Session::Impl::kill_if_asked() {
 Outcome Session::Impl::checkpoint(bool forced) {
   const auto start = std::chrono::steady_clock::now();
   const InCall in_call(*this, "checkpoint()");
+  if (must_resume_)
+    throw Error(
+        Code::invalid_argument,
+        "a rank was replaced, and checkpoint() was called before resume(): call resume() at the beginning of the "
+        "body of loop(), so that it begins from the newest line when it is run again");
   kill_if_asked();
   pump();
+  leave_if_lost();
+  if (repairs() && engine_->captured() == 0 && !engine_->has_lines()) engine_->want_a_line();
+  if (beginning_ && counted_commits() > 0) beginning_.reset();
   auto outcome = engine_->checkpoint(forced, signals_ && api::SignalListener::asked());
+  if (!outcome) leave_if_lost();
   {
     const std::lock_guard lock(mutex_);
     ++counters_.calls;
     if (!outcome) {
       counters_.last_error = outcome.failure().what;
       if (failures_.empty() || failures_.back().failure.what != outcome.failure().what)
-        failures_.push_back({outcome.failure(), outcome.failure().what});
+        failures_.push_back({outcome.failure(), outcome.failure().what, outcome.failure().code == Code::timeout});
     } else if (*outcome == Outcome::taken || (*outcome == Outcome::stop && !stop_said_)) {
       ++counters_.taken;
     } else if (*outcome == Outcome::skipped) {
@@ -321,13 +378,13 @@ void Session::Impl::say_stop() {
 
 /// Failures of the background are said at the next call, and thrown at the first call at which all ranks know of them.
 void Session::Impl::report_failures() {
-  std::vector<std::string> fresh;
+  std::vector<Trouble> fresh;
   {
     const std::lock_guard lock(mutex_);
-    for (; reported_ < failures_.size(); ++reported_) fresh.push_back(failures_[reported_].said);
+    for (; reported_ < failures_.size(); ++reported_) fresh.push_back(failures_[reported_]);
   }
-  for (const auto& sentence : fresh)
-    if (!sentence.empty()) journal_->say(sentence);
+  for (const auto& trouble : fresh)
+    if (!trouble.said.empty()) trouble.of_others ? journal_->say_of_others(trouble.said) : journal_->say(trouble.said);
   if (!settings_.throw_errors || engine_->agreed_failures() <= thrown_) return;
   thrown_ = engine_->agreed_failures();
   (void)engine_->drain().ok();  // this rank may be the last to hear of it
@@ -337,7 +394,9 @@ void Session::Impl::report_failures() {
 
 Resumed Session::Impl::resume() {
   const InCall in_call(*this, "resume()");
-  const auto found = value_or_throw(engine_->resume());
+  const auto found = value_here(engine_->resume());
+  if (!found && must_resume_) go_back_to_beginning();
+  must_resume_ = false;
   if (!found) {
     journal_->say(cat("no checkpoint in ", settings_.dir, ": a fresh start"));
     journal_->event("fresh", {});
@@ -357,21 +416,26 @@ Resumed Session::Impl::resume() {
 }
 
 void Session::Impl::wait() {
-  value_or_throw(engine_->wait());
+  value_here(engine_->wait());
   report_failures();
 }
 
-Verified Session::Impl::verify() { return value_or_throw(engine_->verify()); }
+Verified Session::Impl::verify() { return value_here(engine_->verify()); }
 
 void Session::Impl::prune(int keep) {
   if (keep < 1) throw Error(Code::invalid_argument, cat("prune(", keep, ") would remove every line: keep 1 or more"));
-  value_or_throw(engine_->prune(static_cast<std::size_t>(keep)));
+  value_here(engine_->prune(static_cast<std::size_t>(keep)));
+}
+
+std::uint64_t Session::Impl::counted_commits() const {
+  const std::lock_guard lock(mutex_);
+  return counters_.committed;
 }
 
 Status Session::Impl::status() const {
   const std::lock_guard lock(mutex_);
   Status out = counters_;
-  out.in_flight = engine_->captured() - ended_;  // of one moment with what is counted as committed
+  out.in_flight = captured_before_ + engine_->captured() - ended_;  // of one moment with what is counted as committed
   out.staging_bytes = engine_->staging_bytes();
   return out;
 }
@@ -393,6 +457,11 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
                                api::Journal::number("bytes", static_cast<double>(*s.bytes))});
     journal_->detail(cat("line ", s.line, " is whole at level ", level, ": ",
                          human_bytes(static_cast<double>(*s.bytes)), " in ", human_seconds(s.seconds)));
+    return;
+  }
+  if (a_rank_is_lost()) {  // the loss is what is said
+    const std::lock_guard lock(mutex_);
+    ended_ += s.last && !s.surplus ? 1 : 0;
     return;
   }
   Failure failure = s.bytes.failure();
@@ -439,16 +508,19 @@ bool Session::Impl::close() {
   if (signals_ && api::SignalListener::ends_the_process())
     journal_->say("a signal that asked for the end came after the last checkpoint(): it ends the program now");
   journal_->event(stopping() ? "stop" : "end", {});
+  let_spares_go();
   return waited.ok();
 }
 
 Session::Impl::~Impl() {
   engine_.reset();
 #if BACKSTAY_HAVE_MPI
+  crew_.reset();
   int finalized = 0;
   if (finalize_) MPI_Finalized(&finalized);
-  // While an exception leaves one rank only, MPI_Finalize would wait for the others for ever.
-  if (finalize_ && finalized == 0 && std::uncaught_exceptions() == 0) MPI_Finalize();
+  // While an exception leaves one rank only, MPI_Finalize would wait for the others for ever; and where the job is
+  // lost, for those who go without it.
+  if (finalize_ && finalized == 0 && !is_lost_ && std::uncaught_exceptions() == 0) MPI_Finalize();
 #endif
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,11 +16,27 @@
 #include "api/signals.h"
 #include "backstay/session.hpp"
 #include "engine/engine.h"
+#include "engine/staging.h"
 #if BACKSTAY_HAVE_MPI
+#include "comm/crew.h"
 #include "comm/mpi_comm.h"
 #endif
 
 namespace backstay {
+
+namespace detail {
+/// Thrown by rollback(), caught by loop().
+struct RolledBack {
+  std::string why;
+};
+[[noreturn]] void raise(const Failure& failure);
+template <class T>
+T value_or_throw(Result<T> result) {
+  if (!result) raise(result.failure());
+  if constexpr (!std::is_void_v<T>) return std::move(result).value();
+}
+std::chrono::milliseconds milliseconds(double seconds);
+}  // namespace detail
 
 class Session::Impl {
  public:
@@ -34,8 +51,11 @@ class Session::Impl {
   int size = 1;
 #if BACKSTAY_HAVE_MPI
   MPI_Comm user_comm = MPI_COMM_NULL;
+  void include(MPI_Comm made) {
+    if (crew_) crew_->note_made(MPI_COMM_NULL, made);
+  }
 #endif
-  region::RegionSet& regions() { return engine_->regions(); }
+  region::RegionSet& regions() { return regions_; }
   /// Refuses `call` from within a save or load callback.
   void require_no_call(const char* call) const {
     if (in_call_)
@@ -47,11 +67,8 @@ class Session::Impl {
   void wait();
   Verified verify();
   void prune(int keep);
-  /// Said when loop() begins its body again.
-  void rolled_back(const std::string& why) { journal_->say("rolled back: " + why); }
-  /// loop() says when it begins and ends.
-  void enter_loop() { ++loops_; }
-  void leave_loop() { --loops_; }
+  /// Runs the body of loop(), again after each rollback and each repair.
+  void loop(const std::function<void()>& body);
   [[nodiscard]] bool looping() const { return loops_ > 0; }
   [[nodiscard]] bool stopping() const { return engine_->stopping(); }
   [[nodiscard]] Status status() const;
@@ -60,16 +77,34 @@ class Session::Impl {
 
  private:
 #if BACKSTAY_HAVE_MPI
-  void start_mpi(int* argc, char*** argv);
-  void open_mpi(MPI_Comm comm, const Options& options);
+  void start_mpi(int* argc, char*** argv, const Result<api::Settings>& settings);
+  void open_mpi(MPI_Comm comm, const Result<api::Settings>& settings);
+  void open_with_spares(MPI_Comm comm);
+  void stand_by();
+  void start_with_crew();
+  void stop_engine(comm::Alarm& alarm);
+  void meet_after_a_loss();
+  void note_repair(const comm::Verdict& meeting);
+  void say_repairs();
+  static std::string lost_ranks(const comm::Verdict& meeting);
+  comm::MpiOptions mpi_options();
   std::unique_ptr<comm::Courier> courier_;
+  std::chrono::steady_clock::time_point pumped_ = std::chrono::steady_clock::now();
+  std::unique_ptr<comm::Crew> crew_;
+  std::vector<comm::Verdict> repaired_;
+  std::size_t said_ = 0;       // of these
+  bool is_lost_ = false;       // ranks are missing, and nobody can take their places
+  bool crew_is_gone_ = false;  // all have parted: nobody meets any more
   bool finalize_ = false;
 #endif
-  void open(const Result<api::Settings>& settings, std::unique_ptr<comm::Comm> app);
+  void settle(const Result<api::Settings>& settings, comm::Comm& all);
+  void start(std::unique_ptr<comm::Comm> app);
   void require_same_options(comm::Comm& app);
+  int find_node(comm::Comm& all);
   engine::Topology find_topology(comm::Comm& app);
   engine::EngineConfig make_config(const engine::Topology& topology);
-  std::vector<int> find_units(const engine::Topology& topology, comm::Comm& app);
+  std::vector<int> find_units(const std::string& level, const api::UnitChoice& choice, const engine::Topology& topology,
+                              comm::Comm& app);
   void describe_job(const engine::Topology& topology, comm::Comm& app);
   Result<void> settle_directories();
   void settled(const engine::Settled& settled, const std::string& level);
@@ -77,6 +112,20 @@ class Session::Impl {
   void kill_if_asked();
   void report_failures();
   void say_stop();
+  void let_spares_go();
+  [[nodiscard]] std::uint64_t counted_commits() const;
+  void keep_beginning();
+  void go_back_to_beginning();
+  [[nodiscard]] bool a_rank_is_lost() const;
+  [[nodiscard]] bool repairs() const;
+  void leave_if_lost();
+  bool come_together(bool finished);
+  /// Where a rank was lost, the way back to loop().
+  template <class T>
+  T value_here(Result<T> result) {
+    if (!result) leave_if_lost();
+    return detail::value_or_throw(std::move(result));
+  }
   /// Of a call that calls the program's functions: they may not call the session.
   class InCall {
    public:
@@ -93,6 +142,8 @@ class Session::Impl {
   };
 
   api::Settings settings_;
+  region::RegionSet regions_;
+  std::shared_ptr<store::Store> memory_;  ///< of level memory: it outlives the engine
   std::string local_dir_;
   int node_ = 0;
   std::unique_ptr<api::Journal> journal_;
@@ -101,10 +152,12 @@ class Session::Impl {
 
   mutable std::mutex mutex_;  // counters_ and failures_ are written by the background
   Status counters_;
-  std::uint64_t ended_ = 0;  // checkpoints that are committed or given up at each of their levels
+  std::uint64_t captured_before_ = 0;  // by the engines before this one
+  std::uint64_t ended_ = 0;            // checkpoints that are committed or given up at each of their levels
   struct Trouble {
     Failure failure;
-    std::string said;  ///< the same reason again is said shortly
+    std::string said;        ///< the same reason again is said shortly
+    bool of_others = false;  ///< a rank was missed
   };
   std::vector<Trouble> failures_;
   struct GivenUp {
@@ -115,22 +168,12 @@ class Session::Impl {
   std::size_t reported_ = 0;                 // failures said
   bool in_call_ = false;  // checkpoint() or resume() is under way, which may call the program's functions
   bool stop_said_ = false;
-  int loops_ = 0;             // loop() inside loop()
+  int loops_ = 0;  // loop() inside loop()
+  /// What the regions held when loop() began, until a line can take its place.
+  std::optional<engine::Capture> beginning_;
+  bool must_resume_ = false;  // a rank was replaced, and resume() was not called since
   pid_t process_ = getpid();  // a child made by fork() has the session's memory, and none of its threads
   std::int64_t thrown_ = 0;   // failures thrown, of the agreed number
 };
-
-namespace detail {
-/// Thrown by rollback(), caught by loop().
-struct RolledBack {
-  std::string why;
-};
-[[noreturn]] void raise(const Failure& failure);
-template <class T>
-T value_or_throw(Result<T> result) {
-  if (!result) raise(result.failure());
-  if constexpr (!std::is_void_v<T>) return std::move(result).value();
-}
-}  // namespace detail
 
 }  // namespace backstay

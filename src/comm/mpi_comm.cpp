@@ -59,11 +59,14 @@ Result<void> poll(Operation& operation, Gate& gate, std::chrono::milliseconds bo
 /// A communicator of ours, shared by the group and its operations under way.
 class Communicator {
  public:
-  Communicator(MPI_Comm handle, const MpiOptions& options) : handle_(handle), options_(options) {}
+  Communicator(MPI_Comm handle, const MpiOptions& options) : handle_(handle), options_(options) {
+    if (options_.alarm) options_.alarm->watch(handle_);
+  }
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
   ~Communicator() {
-    if (!abandoned_ && mpi_is_running() && may_call_mpi()) MPI_Comm_free(&handle_);
+    if (options_.alarm) options_.alarm->forget(handle_);
+    if (!abandoned_ && mpi_is_running() && may_call_mpi()) PMPI_Comm_free(&handle_);
   }
 
   [[nodiscard]] MPI_Comm handle() const { return handle_; }
@@ -81,6 +84,18 @@ class Communicator {
     return {};
   }
 
+  /// A call that waits for others inside MPI; the loss of one ends it.
+  ///
+  /// Where losses are survived, communicators are made by blocking calls: Open MPI 5.0 notices losses between the steps
+  /// of MPI_Comm_idup, and then uses the one that is not ready (SIGSEGV in ompi_comm_revoke_local).
+  template <class Call>
+  Result<void> blocking(const Call& call) {
+    const OurCall ours;
+    const auto done = check(call());
+    if (!done) return abandon(nullptr, done.failure());
+    return done;
+  }
+
   /// Carries `operation` on once; true if it is done.
   Result<bool> look(const std::shared_ptr<Operation>& operation) {
     if (!mpi_is_running()) return abandon(operation, too_late());
@@ -92,6 +107,8 @@ class Communicator {
   Failure abandon(std::shared_ptr<Operation> operation, Failure why) {
     abandoned_ = true;
     keep_forever(std::move(operation));
+    if (options_.alarm && why.code == Code::comm && mpi_is_running())
+      may_call_mpi() ? options_.alarm->ring() : options_.alarm->ask();
     return why;
   }
 
@@ -278,7 +295,12 @@ std::shared_ptr<Collective> duplication(MPI_Comm original, std::shared_ptr<MPI_C
 
 Result<std::unique_ptr<Comm>> MpiComm::duplicate_with(const MpiOptions& options) {
   auto made = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
-  BACKSTAY_TRY(group_->finish(duplication(handle(), made)));
+  if (options.alarm) {
+    BACKSTAY_TRY(meet_before_a_blocking_call("MPI_Comm_dup"));
+    BACKSTAY_TRY(group_->blocking([&] { return MPI_Comm_dup(handle(), made.get()); }));
+  } else {
+    BACKSTAY_TRY(group_->finish(duplication(handle(), made)));
+  }
   auto group = std::make_shared<Communicator>(*made, options);
   return std::unique_ptr<Comm>(std::make_unique<MpiComm>(std::move(group), rank(), size()));
 }
@@ -433,6 +455,7 @@ std::shared_ptr<MpiComm::Room> MpiComm::own_room(std::size_t out, std::size_t in
 
 /// The lowest rank of this group that shares memory with this one.
 Result<int> MpiComm::lowest_rank_of_node() {
+  const OurCall ours;
   MPI_Comm near = MPI_COMM_NULL;
   BACKSTAY_TRY(check(MPI_Comm_split_type(handle(), MPI_COMM_TYPE_SHARED, rank(), MPI_INFO_NULL, &near)));
   MPI_Group near_group = MPI_GROUP_NULL;
@@ -500,9 +523,12 @@ Result<std::unique_ptr<Comm>> make_mpi_comm(MPI_Comm comm, const MpiOptions& opt
   BACKSTAY_TRY(check(MPI_Comm_size(comm, &size)));
   auto made = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
   const auto operation = duplication(comm, made);
-  const auto done = poll(*operation, *options.gate, options.timeout);
+  const OurCall ours;
+  const auto done =
+      options.alarm ? check(MPI_Comm_dup(comm, made.get())) : poll(*operation, *options.gate, options.timeout);
   if (!done) {
     keep_forever(operation);
+    if (options.alarm && done.failure().code == Code::comm) options.alarm->ring();
     return fail(done.failure().code, "rank ", rank, " of ", size,
                 ": duplicating the communicator: ", done.failure().what);
   }

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 
+#include "comm/alarm.h"
 #include "comm/comm.h"
 
 namespace backstay::comm {
@@ -21,8 +22,9 @@ class Courier {
   /// Called by the application's thread: starts what was handed over, tests what is under way. Never blocks.
   void pump();
   /// Called by the background thread: hands `step` over and waits until it has said true (done) or failed;
-  /// `step` runs on the application's thread, again and again. Fails with Code::timeout after `bound`; when this has
-  /// returned, `step` is not called any more. Refused on the application's thread, which would wait for itself.
+  /// `step` runs on the application's thread, again and again. Fails with Code::timeout once the pumps have used up
+  /// `bound`, the time between two of them hardly counting, or after 20 times that; when this has returned, `step` is
+  /// not called any more. Refused on the application's thread, which would wait for itself.
   Result<void> run(std::function<Result<bool>()> step, std::chrono::milliseconds bound);
   /// The calling thread is the application's: it may call MPI itself.
   [[nodiscard]] bool on_application_thread() const;
@@ -61,6 +63,8 @@ struct MpiOptions {
   /// Bytes in one MPI message, the same on all ranks; MPI counts with int. Tests make it small.
   std::size_t largest_message = std::size_t{1} << 30;
   std::shared_ptr<Gate> gate = std::make_shared<Gate>();  ///< shared by the groups made from a group
+  /// Rung when MPI fails in one of these groups, which it then ends for all ranks; null: none.
+  std::shared_ptr<Alarm> alarm = {};
   Courier* background_courier = nullptr;  ///< the `courier` of groups made by duplicate_for_background()
 };
 

@@ -5,6 +5,8 @@
 
 namespace backstay::comm {
 
+thread_local int OurCall::depth = 0;
+
 Result<void> check(int code) {
   if (code == MPI_SUCCESS) return {};
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -17,6 +19,7 @@ Result<void> check(int code) {
 }
 
 Result<bool> Collective::advance() {
+  const OurCall ours;
   if (!started_) {
     started_ = true;
     BACKSTAY_TRY(check(start_(&request_)));
@@ -27,6 +30,7 @@ Result<bool> Collective::advance() {
 }
 
 Result<bool> Transfer::advance() {
+  const OurCall ours;
   if (!started_) {
     started_ = true;
     BACKSTAY_TRY(start());

@@ -17,6 +17,20 @@ namespace backstay::comm {
 /// MPI's own words for `code`; Code::mismatch for a message longer than expected, Code::comm for all else.
 Result<void> check(int code);
 
+/// While one lives, this thread is in MPI for us: an error comes back as a code, also where MPI reports it to
+/// MPI_COMM_WORLD instead of the communicator (Open MPI 5.0 does, for MPI_Comm_idup). Heeded by the crew.
+class OurCall {
+ public:
+  OurCall() { ++depth; }
+  ~OurCall() { --depth; }
+  OurCall(const OurCall&) = delete;
+  OurCall& operator=(const OurCall&) = delete;
+  [[nodiscard]] static bool is_under_way() { return depth > 0; }
+
+ private:
+  static thread_local int depth;
+};
+
 /// An operation under way. advance() never blocks, and starts the operation at its first call. All calls come from
 /// threads that may call MPI. If it fails or is given up, it has to be kept until the process ends.
 class Operation {

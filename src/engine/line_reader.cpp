@@ -29,23 +29,6 @@ struct Plans {
   bool own = false;  ///< the same on all ranks: each reads its own file, and nobody needs another
 };
 
-Failure cannot_hold(const RegionSpec& spec, const Extents& shape) {
-  return fail(Code::mismatch, "region '", spec.name, "' was saved with shape ", region::describe_shape(shape),
-              ", which the memory protected under that name cannot hold");
-}
-
-Result<View> memory_for(const RegionSpec& spec, const Extents& shape) {
-  View memory;
-  try {
-    memory = spec.reshape ? spec.reshape(shape) : spec.view();
-  } catch (const std::exception& e) {  // a vector that cannot grow, or a program's own function
-    return fail(Code::user, "region '", spec.name, "': its memory could not be made ready: ", e.what());
-  }
-  if (!memory.valid || memory.shape != shape) return cannot_hold(spec, shape);
-  BACKSTAY_TRY(region::check_view(spec, memory));
-  return memory;
-}
-
 /// Memory that cannot hold its data is found before any memory is written, as far as it can be.
 Result<void> check_memory(const Plans& plans) {
   for (std::size_t i = 0; i < plans.specs.size(); ++i) {
@@ -58,7 +41,7 @@ Result<void> check_memory(const Plans& plans) {
   for (std::size_t i = 0; i < plans.specs.size(); ++i) {
     const RegionSpec& spec = *plans.specs[i];
     if (spec.save || spec.reshape) continue;
-    if (const auto memory = memory_for(spec, plans.plans[i].shape); !memory) return memory.failure();
+    if (const auto memory = region::memory_for(spec, plans.plans[i].shape); !memory) return memory.failure();
   }
   return {};
 }
@@ -263,7 +246,7 @@ class LineReader {
 
   Result<void> fill_region(const RegionSpec& spec, const RegionPlan& plan, BadFiles& bad) {
     if (spec.save) return load_by_callback(spec, plan, bad);
-    const auto found = memory_for(spec, plan.shape);
+    const auto found = region::memory_for(spec, plan.shape);
     if (!found) return found.failure();
     const View& memory = *found;
     for (const auto& piece : plan.pieces) {

@@ -129,4 +129,27 @@ Result<void> capture_regions(const region::RegionSet& regions, const CaptureOpti
   return {};
 }
 
+Result<void> put_back_regions(const region::RegionSet& regions, Capture& source) {
+  for (const auto& segment : source.segments) {
+    const RegionSpec* spec = regions.find(segment.region);
+    if (spec == nullptr) continue;
+    const ByteView bytes = source.bytes().subspan(segment.offset, segment.bytes);
+    if (!spec->save) {
+      const auto memory = region::memory_for(*spec, segment.shape);
+      if (!memory) return memory.failure();
+      (void)region::put_back(bytes, *memory, spec->type.size);
+      continue;
+    }
+    try {
+      if (spec->load)
+        spec->load(bytes);
+      else
+        spec->redistribute({bytes}, 0, 1);
+    } catch (const std::exception& e) {
+      return fail(Code::user, "region '", spec->name, "': its load callback failed: ", e.what());
+    }
+  }
+  return {};
+}
+
 }  // namespace backstay::engine

@@ -50,4 +50,8 @@ Result<void> check_storable(const RegionSpec& spec);
 /// Code::invalid_argument: a region that cannot be saved now; Code::limit; Code::user: a save callback threw.
 Result<void> capture_regions(const region::RegionSet& regions, const CaptureOptions& options, Capture& target);
 
+/// The inverse, on the rank that captured: what its regions held then. Those that `source` has not are left alone.
+/// Code::mismatch and Code::user as for a resume.
+Result<void> put_back_regions(const region::RegionSet& regions, Capture& source);
+
 }  // namespace backstay::engine

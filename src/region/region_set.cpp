@@ -147,6 +147,19 @@ Result<void> RegionSet::remove(std::string_view name) {
   return {};
 }
 
+void RegionSet::keep_only(const std::vector<std::string>& names) {
+  const std::set<std::string_view> kept(names.begin(), names.end());
+  std::erase_if(specs_, [&](const RegionSpec& spec) { return !kept.contains(spec.name); });
+  at_.clear();
+  for (std::size_t i = 0; i < specs_.size(); ++i) at_[specs_[i].name] = i;
+}
+
+std::vector<std::string> RegionSet::names() const {
+  std::vector<std::string> out;
+  for (const auto& spec : specs_) out.push_back(spec.name);
+  return out;
+}
+
 const RegionSpec* RegionSet::find(std::string_view name) const {
   const auto it = at_.find(name);
   return it == at_.end() ? nullptr : &specs_[it->second];
@@ -191,6 +204,23 @@ Result<void> check_view(const RegionSpec& spec, const View& view) {
     return bad("its shape is ", describe_shape(view.shape), " and its block is ", describe_shape(box),
                ": they must be the same");
   return {};
+}
+
+Failure cannot_hold(const RegionSpec& spec, const Extents& shape) {
+  return fail(Code::mismatch, "region '", spec.name, "' was saved with shape ", describe_shape(shape),
+              ", which the memory protected under that name cannot hold");
+}
+
+Result<View> memory_for(const RegionSpec& spec, const Extents& shape) {
+  View memory;
+  try {
+    memory = spec.reshape ? spec.reshape(shape) : spec.view();
+  } catch (const std::exception& e) {  // a vector that cannot grow, or a program's own function
+    return fail(Code::user, "region '", spec.name, "': its memory could not be made ready: ", e.what());
+  }
+  if (!memory.valid || memory.shape != shape) return cannot_hold(spec, shape);
+  BACKSTAY_TRY(check_view(spec, memory));
+  return memory;
 }
 
 }  // namespace backstay::region

@@ -25,6 +25,9 @@ class RegionSet {
   Result<void> add(RegionSpec spec);
   /// Code::not_found.
   Result<void> remove(std::string_view name);
+  /// Those whose names are not in `names` are removed.
+  void keep_only(const std::vector<std::string>& names);
+  [[nodiscard]] std::vector<std::string> names() const;
 
   [[nodiscard]] const std::vector<RegionSpec>& specs() const { return specs_; }
   [[nodiscard]] const RegionSpec* find(std::string_view name) const;
@@ -41,5 +44,10 @@ class RegionSet {
 
 /// Whether memory that looks like `view` can be saved for `spec`: shape, strides, block, list. A sentence if not.
 Result<void> check_view(const RegionSpec& spec, const View& view);
+
+/// What was saved with `shape` does not fit the memory of `spec`.
+Failure cannot_hold(const RegionSpec& spec, const Extents& shape);
+/// The memory of `spec`, made ready to take `shape`. Code::mismatch where it cannot, Code::user where that threw.
+Result<View> memory_for(const RegionSpec& spec, const Extents& shape);
 
 }  // namespace backstay::region

@@ -74,7 +74,15 @@ class Tally:
 class Launch:
     """One start of the simulation, under a mark by which all of its processes are found."""
 
-    def __init__(self, program: Path, steps: int, directory: Path, options: dict[str, str]):
+    def __init__(
+        self,
+        program: Path,
+        steps: int,
+        directory: Path,
+        options: dict[str, str],
+        processes: int = RANKS,
+        limit: float = LIMIT,
+    ):
         self.run_id = f"kills-{os.getpid()}-{time.monotonic_ns()}"
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
         options = {"DIR": str(directory), "NODES": str(NODES), "TIMEOUT": str(LIMIT), **options}
@@ -88,10 +96,11 @@ class Launch:
             raise SystemExit("kills.py: no mpirun is on PATH")
         flags = ["--oversubscribe", "--bind-to", "none"] if "Open MPI" in version_of(mpirun) else []
         flags += ["--allow-run-as-root"] if flags and os.geteuid() == 0 else []
+        flags += ["--with-ft", "ulfm"] if "SPARES" in options else []
         self.out, self.err = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
-        command = [mpirun, *flags, "-n", str(RANKS), str(program), str(steps)]
+        command = [mpirun, *flags, "-n", str(processes), str(program), str(steps)]
         self.process = subprocess.Popen(command, env=environment, stdout=self.out, stderr=self.err)
-        self.deadline = time.monotonic() + LIMIT
+        self.deadline = time.monotonic() + limit
 
     def running(self) -> bool:
         return self.process.poll() is None
@@ -105,12 +114,19 @@ class Launch:
         guard.send([pid for rank, pid in found.items() if rank in ranks], 9)
         return any(rank in ranks for rank in found)
 
+    def said(self, word: str) -> bool:
+        """A line of stdout begins with this word already."""
+        return any(
+            line.startswith(word) for line in Path(f"/proc/self/fd/{self.out.fileno()}").read_text().splitlines()
+        )
+
     def end(self) -> Ended:
-        """Waits for the end; what is late is killed and has status 124."""
+        """Waits for the end; what is late is killed and has status 124, and where it was at the end of `err`."""
+        stuck = ""
         try:
             status = self.process.wait(max(1.0, self.deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            status = 124
+            status, stuck = 124, stacks_of(self.run_id)
         guard.end_all(self.run_id)
         self.process.wait()
         self.scratch.cleanup()
@@ -119,7 +135,22 @@ class Launch:
             stream.seek(0)
             texts.append(stream.read())
             stream.close()
-        return Ended(status, *texts)
+        return Ended(status, texts[0], texts[1] + stuck)
+
+
+def stacks_of(run_id: str) -> str:
+    """Where each process of a run is that does not end, as far as a debugger is there to tell."""
+    out = ""
+    for pid, environment in guard.job_processes(run_id).items():
+        out += f"\nprocess {pid}, rank {environment.get('OMPI_COMM_WORLD_RANK', '-')}, has not ended\n"
+        if shutil.which("gdb"):
+            command = ["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 16"]
+            try:
+                told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20).stdout
+            except subprocess.TimeoutExpired:
+                continue
+            out += "\n".join(line[:160] for line in told.splitlines() if line.startswith(("#", "Thread")))
+    return out
 
 
 def version_of(mpirun: str) -> str:

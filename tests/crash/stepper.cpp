@@ -1,5 +1,6 @@
 // stepper STEPS: a small deterministic simulation that kills.py kills. Each rank holds a vector; at each step a rank
 // mixes the edge of its neighbour into its own, so that a state put together from two checkpoints ends in another hash.
+// Neighbours talk in a duplicate of the session's communicator, and pairs of ranks in one split off.
 // Rank 0 prints "resumed LEVEL LINE STEP" or "fresh", and at the end "hash H".
 #include <chrono>
 #include <cinttypes>
@@ -31,14 +32,16 @@ struct Simulation {
     session.protect("tail", tail);
     session.protect("random", random);
   }
-  void advance(MPI_Comm comm) {
+  void advance(MPI_Comm comm, MPI_Comm pair) {
     int rank = 0, size = 1;
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
     std::uint64_t theirs = 0;
     MPI_Sendrecv(&cells.back(), 1, MPI_UINT64_T, (rank + 1) % size, 0, &theirs, 1, MPI_UINT64_T,
                  (rank + size - 1) % size, 0, comm, MPI_STATUS_IGNORE);
-    std::uint64_t carry = theirs ^ random();
+    std::uint64_t both = random();
+    MPI_Allreduce(MPI_IN_PLACE, &both, 1, MPI_UINT64_T, MPI_BXOR, pair);
+    std::uint64_t carry = theirs ^ both;
     for (auto& cell : cells) carry = cell = (cell ^ carry) * 0x9e3779b97f4a7c15ULL + static_cast<std::uint64_t>(step);
     tail.resize(static_cast<std::size_t>(step % 50 + 1), static_cast<double>(carry >> 40));
     ++step;
@@ -60,21 +63,28 @@ int main(int argc, char** argv) try {
   backstay::Session session(argc, argv);
   Simulation simulation(session.rank(), 8000);
   simulation.protect(session);
-  const auto found = session.resume();
-  if (session.rank() == 0) {
-    if (found)
-      std::printf("resumed %s %" PRIu64 " %" PRId64 "\n", found.level.c_str(), found.line, simulation.step);
-    else
-      std::printf("fresh\n");
-    std::fflush(stdout);
-  }
-  while (simulation.step < steps) {
-    session.checkpoint();
-    simulation.advance(session.comm());
-    std::this_thread::sleep_for(std::chrono::microseconds(500));
-  }
-  const auto hash = simulation.hash(session.comm());
-  if (session.rank() == 0) std::printf("hash %016" PRIx64 "\n", hash);
+  session.loop([&] {
+    const auto found = session.resume();
+    if (session.rank() == 0) {
+      if (found)
+        std::printf("resumed %s %" PRIu64 " %" PRId64 "\n", found.level.c_str(), found.line, simulation.step);
+      else
+        std::printf("fresh\n");
+      std::fflush(stdout);
+    }
+    MPI_Comm ring = MPI_COMM_NULL, pair = MPI_COMM_NULL;
+    MPI_Comm_dup(session.comm(), &ring);
+    MPI_Comm_split(ring, session.rank() / 2, session.rank(), &pair);
+    while (simulation.step < steps) {
+      session.checkpoint();
+      simulation.advance(ring, pair);
+      std::this_thread::sleep_for(std::chrono::microseconds(500));
+    }
+    MPI_Comm_free(&pair);
+    MPI_Comm_free(&ring);
+    const auto hash = simulation.hash(session.comm());
+    if (session.rank() == 0) std::printf("hash %016" PRIx64 "\n", hash);
+  });
   return 0;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "stepper: %s\n", e.what());

@@ -21,6 +21,7 @@ SETTINGS = {"context_settings": {"allow_interspersed_args": False}}
 def run(
     command: Annotated[list[str], typer.Argument(metavar="APP ARGS...", help="The program and its own arguments.")],
     ranks: Annotated[int, typer.Option("-n", help="Ranks.")] = 1,
+    spares: Annotated[int, typer.Option(help="Processes beside the ranks that take the places of lost ones.")] = 0,
     nodes: Annotated[Optional[int], typer.Option(help="Put the ranks on so many simulated nodes.")] = None,
     relaunch: Annotated[int, typer.Option(help="How often to launch again after a failure.")] = 3,
     kill: Annotated[
@@ -52,9 +53,10 @@ def run(
         job = Job(
             app=find_app(command[0]),
             arguments=tuple(command[1:]),
-            launcher=find(mpirun, ranks),
+            launcher=find(mpirun, ranks + max(0, spares)),
             directory=absolute(directory or os.environ.get("BACKSTAY_DIR") or DEFAULT_DIR),
             ranks=ranks,
+            spares=spares,
             nodes=nodes,
             relaunch=relaunch,
             kills=tuple(parse_kill(text, ranks, nodes) for text in _kills(kill)),

@@ -1,0 +1,238 @@
+// How a session goes on when a rank is lost: loop(), spares, and what is made anew.
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+
+#include "api/session_impl.h"
+#include "base/text.h"
+
+namespace backstay {
+
+namespace {
+using detail::milliseconds;
+using detail::value_or_throw;
+
+/// Runs the body of loop() one more level deep.
+class Depth {
+ public:
+  explicit Depth(int& depth) : depth_(depth) { ++depth_; }
+  ~Depth() { --depth_; }
+  Depth(const Depth&) = delete;
+  Depth& operator=(const Depth&) = delete;
+
+ private:
+  int& depth_;
+};
+}  // namespace
+
+/// What the body protects it protects anew: what it protected the first time may lie in memory that is gone.
+void Session::Impl::loop(const std::function<void()>& body) {
+  const Depth depth(loops_);
+  const auto protected_before = regions_.names();
+  if (repairs() && loops_ == 1) keep_beginning();
+#if BACKSTAY_HAVE_MPI
+  std::optional<comm::Crew::Catching> catching;
+  if (crew_ && loops_ == 1 && !settings_.errors_return) catching.emplace(*crew_);
+#endif
+  while (true) {
+    bool finished = false;
+    try {
+      body();
+      if (loops_ > 1) return;
+      finished = !a_rank_is_lost();  // a program that looks at no error code may come here after a loss
+    } catch (const detail::RolledBack& back) {
+      journal_->say("rolled back: " + back.why);
+      regions_.keep_only(protected_before);
+      continue;
+    } catch (...) {
+      // Whatever comes out of the body after a loss is taken for a consequence of it.
+      if (loops_ > 1 || !a_rank_is_lost()) throw;
+    }
+    if (come_together(finished)) return;
+    regions_.keep_only(protected_before);
+  }
+}
+
+/// Until the first line is whole there is nothing else to roll back to.
+void Session::Impl::keep_beginning() {
+  if (counted_commits() > 0) return;
+  beginning_.emplace();
+  value_or_throw(engine::capture_regions(regions_, {rank, 1, 0}, *beginning_));
+}
+
+/// A rank was lost before the first line was whole.
+void Session::Impl::go_back_to_beginning() {
+  if (!beginning_)
+    throw Error(
+        Code::rank_lost,
+        "a rank was lost, and there is no line to roll back to: start the job again (call resume() inside loop())");
+  value_or_throw(engine::put_back_regions(regions_, *beginning_));
+}
+
+#if !BACKSTAY_HAVE_MPI
+bool Session::Impl::a_rank_is_lost() const { return false; }
+bool Session::Impl::repairs() const { return false; }
+void Session::Impl::leave_if_lost() {}
+bool Session::Impl::come_together(bool finished) { return finished; }
+void Session::Impl::let_spares_go() {}
+#else
+
+bool Session::Impl::a_rank_is_lost() const { return crew_ && crew_->alarm()->rung(); }
+
+bool Session::Impl::repairs() const { return crew_ && crew_->repairs(); }
+
+/// Every call of the session inside loop() is a way back to it.
+void Session::Impl::leave_if_lost() {
+  if (!a_rank_is_lost()) return;
+  crew_->alarm()->ring_if_asked();
+  if (looping()) throw RankLost{};
+  throw Error(
+      Code::rank_lost,
+      "a rank was lost while this one was not inside loop(), so nothing can be repaired: start the job again; it "
+      "resumes from its newest line");
+}
+
+// ---- spares ----------------------------------------------------------------------------------------------------
+
+void Session::Impl::open_with_spares(MPI_Comm comm) {
+  int same = MPI_UNEQUAL;
+  MPI_Comm_compare(comm, MPI_COMM_WORLD, &same);
+  if (same != MPI_IDENT && same != MPI_CONGRUENT)
+    throw Error(Code::invalid_argument,
+                "the option spares is for sessions on all processes of the job: this one's communicator has not all of "
+                "MPI_COMM_WORLD");
+  crew_ = value_or_throw(
+      comm::Crew::muster(comm, {settings_.spares, milliseconds(settings_.timeout), settings_.shrink,
+                                settings_.errors_return, node_, engine::newest_line_on_node(local_dir_)}));
+  if (settings_.signals) signals_ = std::make_unique<api::SignalListener>();  // which would end a spare
+  stand_by();
+  start_with_crew();
+  say_repairs();
+  if (!crew_->repairs())
+    journal_->say(
+        "this MPI cannot go on after the loss of a rank (it is not Open MPI 5 started with --with-ft ulfm), so spares "
+        "are of no use: everything else works, and the job can be started again");
+}
+
+/// A spare stays here until it takes a rank's place. If it never does, its process ends here, with status 0: the
+/// program's own code is for ranks.
+void Session::Impl::stand_by() {
+  while (crew_->rank() < 0) {
+    const auto meeting = value_or_throw(crew_->meet(comm::Word::waiting));
+    if (crew_->rank() >= 0) repaired_.push_back(meeting);
+    if (meeting.fate != comm::Fate::closed && meeting.fate != comm::Fate::lost) continue;
+    crew_.reset();
+    // The ranks of a job that is lost leave without MPI_Finalize, too, which would wait for them.
+    if (meeting.fate == comm::Fate::lost) std::exit(EXIT_FAILURE);
+    MPI_Finalize();
+    std::exit(EXIT_SUCCESS);
+  }
+}
+
+/// The last meeting: spares end with the session.
+void Session::Impl::let_spares_go() {
+  if (!crew_ || crew_is_gone_ || std::uncaught_exceptions() > 0) return;
+  crew_is_gone_ = true;
+  while (true) {
+    const auto meeting = crew_->meet(comm::Word::closing);
+    if (!meeting) return journal_->say(meeting.failure().what);
+    if (meeting->fate == comm::Fate::finished) continue;  // others are still at the end of loop()
+    is_lost_ = meeting->fate == comm::Fate::lost;
+    if (is_lost_)
+      journal_->say(cat(lost_ranks(*meeting),
+                        " lost after the end of loop(): what was still to be done there is not "
+                        "done"));
+    return;
+  }
+}
+
+// ---- repair ----------------------------------------------------------------------------------------------------
+
+std::string Session::Impl::lost_ranks(const comm::Verdict& meeting) {
+  std::string ranks;
+  for (const auto& replaced : meeting.replaced) ranks += cat(ranks.empty() ? "" : ", ", replaced.rank);
+  if (ranks.empty()) return "a rank was";
+  return cat(meeting.replaced.size() > 1 ? "ranks " : "rank ", ranks, meeting.replaced.size() > 1 ? " were" : " was");
+}
+
+/// Ends the engine and its thread; regions stay, and so does what the memory level holds.
+void Session::Impl::stop_engine(comm::Alarm& alarm) {
+  alarm.ring();  // who waits for another rank, in the background too, gets an error now
+  if (!engine_) return;
+  value_or_throw(engine_->drain());
+  captured_before_ += engine_->captured();
+  engine_.reset();
+  thrown_ = 0;
+}
+
+/// Opens the session for the ranks that work now. Another loss on the way is repaired, too.
+void Session::Impl::start_with_crew() {
+  while (true) {
+    user_comm = crew_->workers();
+    try {
+      return start(value_or_throw(comm::make_mpi_comm(user_comm, mpi_options())));
+    } catch (const Error&) {
+      if (!a_rank_is_lost()) throw;
+    }
+    meet_after_a_loss();
+  }
+}
+
+void Session::Impl::meet_after_a_loss() {
+  stop_engine(*crew_->alarm());
+  const auto meeting = value_or_throw(crew_->meet(comm::Word::failed));
+  note_repair(meeting);
+}
+
+/// A meeting in which not all had finished: this rank goes on from the newest line, or the job ends.
+void Session::Impl::note_repair(const comm::Verdict& meeting) {
+  repaired_.push_back(meeting);
+  if (meeting.fate == comm::Fate::again) return;
+  crew_is_gone_ = is_lost_ = true;
+  throw Error(Code::rank_lost, cat(lost_ranks(meeting),
+                                   " lost, and no spare is left to take the place: start the job "
+                                   "again; it resumes from its newest line"));
+}
+
+/// The end of the body of loop(). True: all ranks have finished. False: they have been brought together again, and the
+/// body is to be run again.
+bool Session::Impl::come_together(bool finished) {
+  if (!crew_) return finished;
+  constexpr std::size_t most_in_vain = 3;
+  const auto alarm = crew_->alarm();
+  if (finished) {
+    const auto meeting = value_or_throw(crew_->meet(comm::Word::finished));
+    if (meeting.fate == comm::Fate::finished || meeting.fate == comm::Fate::closed) return true;
+    stop_engine(*alarm);
+    note_repair(meeting);
+  } else {
+    meet_after_a_loss();
+  }
+  const auto in_vain = [](const comm::Verdict& meeting) { return meeting.replaced.empty(); };
+  if (repaired_.size() >= most_in_vain && std::all_of(repaired_.end() - most_in_vain, repaired_.end(), in_vain))
+    throw Error(
+        Code::comm,
+        "MPI reported lost ranks three times, and none was lost: does the program use a communicator of before a "
+        "repair? Take comm() and make others from it inside loop()");
+  start_with_crew();
+  must_resume_ = true;
+  say_repairs();
+  return false;
+}
+
+void Session::Impl::say_repairs() {
+  for (; said_ < repaired_.size(); ++said_) {
+    const auto& meeting = repaired_[said_];
+    std::string sentence = cat(lost_ranks(meeting), " lost");
+    for (const auto& replaced : meeting.replaced)
+      if (replaced.by_number >= 0)
+        sentence += cat("; spare ", replaced.by_number, " (node ", replaced.node, ") is rank ", replaced.rank, " now");
+    journal_->say(cat(sentence, "; together again after ", human_seconds(meeting.seconds)));
+    journal_->event("repair", {api::Journal::number("lost", static_cast<double>(meeting.replaced.size())),
+                               api::Journal::number("seconds", meeting.seconds)});
+  }
+}
+#endif
+
+}  // namespace backstay

@@ -1,0 +1,34 @@
+#include "comm/alarm.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "comm/ulfm.h"
+
+namespace backstay::comm {
+
+void Alarm::watch(MPI_Comm comm) {
+  const std::lock_guard lock(mutex_);
+  watched_.push_back(comm);
+  newest_ = std::chrono::steady_clock::now();
+  if (rung_) revoke(comm);
+}
+
+void Alarm::forget(MPI_Comm comm) {
+  const std::lock_guard lock(mutex_);
+  std::erase(watched_, comm);
+}
+
+bool Alarm::watches(MPI_Comm comm) {
+  const std::lock_guard lock(mutex_);
+  return std::find(watched_.begin(), watched_.end(), comm) != watched_.end();
+}
+
+void Alarm::ring() {
+  const std::lock_guard lock(mutex_);
+  if (rung_.exchange(true)) return;
+  std::this_thread::sleep_until(newest_ + until_ready_everywhere);
+  for (MPI_Comm comm : watched_) revoke(comm);
+}
+
+}  // namespace backstay::comm

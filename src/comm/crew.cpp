@@ -1,0 +1,226 @@
+#include "comm/crew.h"
+
+#include <algorithm>
+#include <exception>
+#include <numeric>
+#include <utility>
+
+#include "comm/mpi_operation.h"
+#include "comm/patience.h"
+#include "comm/ulfm.h"
+
+namespace backstay::comm {
+
+namespace {
+/// An MPI error handler gets nothing but the communicator. Spares belong to a whole job, so a process has one crew.
+std::atomic<Crew*> crew_of_this_process{nullptr};
+
+constexpr int nobody_failed = 1;
+constexpr int all_are_closing = 2;
+
+int flags_of(Word word) {
+  const bool closing = word == Word::closing || word == Word::waiting;
+  return (word == Word::failed ? 0 : nobody_failed) | (closing ? all_are_closing : 0);
+}
+
+Failure cannot_go_on(const char* what, const Failure& why) {
+  return fail(Code::rank_lost, "after the loss of a rank, ", what,
+              " failed, so the job cannot go on by itself: ", why.what,
+              "; start it again, it resumes from its newest line");
+}
+}  // namespace
+
+Result<std::unique_ptr<Crew>> Crew::muster(MPI_Comm all, const CrewOptions& options) {
+  int size = 0;
+  MPI_Comm_size(all, &size);
+  if (options.spares >= size)
+    return fail(Code::invalid_argument, "the option spares is ", options.spares, " and the job has ", size,
+                " processes: at least one must work");
+  const OurCall ours;
+  MPI_Comm own = MPI_COMM_NULL;
+  BACKSTAY_TRY(check(MPI_Comm_dup(all, &own)));
+  std::unique_ptr<Crew> crew(new Crew(options, own));
+  Crew* none = nullptr;
+  if (!crew_of_this_process.compare_exchange_strong(none, crew.get()))
+    return fail(Code::invalid_argument, "there is a session with spares already: one in a program may have them");
+  MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(own, &crew->number_);
+  crew->repairs_ = survives_losses();
+  crew->worker_count_ = size - options.spares;
+  BACKSTAY_TRY(crew->choose_rank());
+  crew->began_as_spare_ = crew->rank_ < 0;
+  BACKSTAY_TRY(check(MPI_Comm_create_errhandler(on_error, &crew->handler_)));
+  MPI_Comm_get_errhandler(MPI_COMM_WORLD, &crew->usual_handler_);
+  if (crew->repairs_) MPI_Comm_set_errhandler(MPI_COMM_WORLD, crew->handler_);
+  MPI_Comm workers = MPI_COMM_NULL;
+  BACKSTAY_TRY(crew->split_workers(own, crew->rank_, workers));
+  crew->adopt(workers);
+  return crew;
+}
+
+Crew::~Crew() {
+  Crew* self = this;
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (crew_of_this_process.compare_exchange_strong(self, nullptr) && finalized == 0)
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, usual_handler_);
+}
+
+Result<void> Crew::choose_rank() {
+  std::vector<std::uint64_t> claims(static_cast<std::size_t>(worker_count_ + options_.spares));
+  BACKSTAY_TRY(check(MPI_Allgather(&options_.claim, 1, MPI_UINT64_T, claims.data(), 1, MPI_UINT64_T, all_)));
+  std::vector<int> numbers(claims.size());
+  std::iota(numbers.begin(), numbers.end(), 0);
+  std::stable_sort(numbers.begin(), numbers.end(), [&](int a, int b) {
+    return claims[static_cast<std::size_t>(a)] > claims[static_cast<std::size_t>(b)];
+  });
+  const auto last = numbers.begin() + worker_count_;
+  if (std::find(numbers.begin(), last, number_) != last)
+    rank_ = static_cast<int>(std::count_if(numbers.begin(), last, [&](int number) { return number < number_; }));
+  return {};
+}
+
+Result<void> Crew::split_workers(MPI_Comm among, int rank, MPI_Comm& out) const {
+  const OurCall ours;
+  return check(MPI_Comm_split(among, rank < 0 ? MPI_UNDEFINED : 0, std::max(rank, 0), &out));
+}
+
+/// From now on `workers` is the communicator of the ranks.
+void Crew::adopt(MPI_Comm workers) {
+  workers_ = workers;
+  {
+    const std::lock_guard lock(alarm_mutex_);
+    alarm_ = std::make_shared<Alarm>();
+  }
+  if (workers_ == MPI_COMM_NULL) return;
+  MPI_Comm_set_errhandler(workers_, repairs_ ? handler_ : MPI_ERRORS_ARE_FATAL);
+  alarm()->watch(workers_);
+}
+
+// ---- what the program sees -------------------------------------------------------------------------------------
+
+void Crew::on_error(MPI_Comm* comm, int* code, ...) {
+  if (Crew* crew = crew_of_this_process)
+    crew->heard(*comm, *code);
+  else if (*comm != MPI_COMM_WORLD)
+    MPI_Comm_call_errhandler(MPI_COMM_WORLD, *code);
+}
+
+Crew* Crew::present() { return crew_of_this_process; }
+
+void Crew::note_made(MPI_Comm from, MPI_Comm made) {
+  if (!repairs_ || made == MPI_COMM_NULL || OurCall::is_under_way()) return;
+  if (from != MPI_COMM_NULL && !alarm()->watches(from)) return;
+  MPI_Comm_set_errhandler(made, handler_);
+  alarm()->watch(made);
+}
+
+void Crew::heard(MPI_Comm comm, int code) {
+  if (OurCall::is_under_way()) return;
+  if (!tells_of_a_loss(code)) return pass_on(code);
+  alarm()->ring();
+  if (comm != MPI_COMM_WORLD) revoke(comm);  // one that the program made from ours
+  const auto catcher = catcher_.load();
+  if (catcher == std::this_thread::get_id() && std::uncaught_exceptions() == 0) throw RankLost{};
+  // Destructors that run on the way to loop(), and other threads, see an error and go on.
+  if (catcher == std::thread::id() && !options_.errors_return) pass_on(code);
+}
+
+/// To what it would be without us.
+void Crew::pass_on(int code) {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, usual_handler_);
+  MPI_Comm_call_errhandler(MPI_COMM_WORLD, code);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler_);
+}
+
+// ---- meeting ---------------------------------------------------------------------------------------------------
+
+/// False: a process of `comm` has died, and all who live know that.
+Result<bool> Crew::agree(MPI_Comm comm, int& flags, bool bounded) const {
+  const OurCall ours;
+  auto held = std::make_unique<int>(flags);  // MPI writes there until the request is done
+  MPI_Request request = MPI_REQUEST_NULL;
+  BACKSTAY_TRY(check(start_agreement(comm, held.get(), &request)));
+  const auto deadline = Patience::Clock::now() + options_.timeout;
+  for (Backoff backoff(bounded ? Backoff::usual : Backoff::for_days);; backoff.sleep()) {
+    int done = 0;
+    const int code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (code == MPI_SUCCESS && done == 0 && bounded && Patience::Clock::now() >= deadline) {
+      (void)held.release();
+      return fail(Code::timeout, "a rank did not come to the end of loop(), or to the repair after a loss, within ",
+                  options_.timeout.count(), " ms (option timeout)");
+    }
+    if (code == MPI_SUCCESS && done == 0) continue;
+    flags = *held;
+    if (tells_of_a_loss(code)) return false;
+    BACKSTAY_TRY(check(code));
+    return true;
+  }
+}
+
+Result<Verdict> Crew::meet(Word word) {
+  const auto start = Patience::Clock::now();
+  if (word == Word::failed) alarm()->ring();
+  int flags = flags_of(word);
+  const auto nobody_died = agree(all_, flags, word != Word::waiting);
+  if (!nobody_died) return nobody_died.failure();
+  Verdict meeting;
+  if (*nobody_died && (flags & nobody_failed) != 0) {
+    meeting.fate = (flags & all_are_closing) != 0 ? Fate::closed : Fate::finished;
+    return meeting;
+  }
+  if (!repairs_) return fail(Code::rank_lost, "a rank failed, and this MPI cannot go on without it");
+  auto repaired = repair(word);
+  if (repaired) repaired->seconds = std::chrono::duration<double>(Patience::Clock::now() - start).count();
+  return repaired;
+}
+
+// ---- repair ----------------------------------------------------------------------------------------------------
+
+/// What one round comes to, if all get to its end.
+struct Crew::Round {
+  int me = 0;  ///< among the survivors
+  RepairPlan plan;
+  MPI_Comm workers = MPI_COMM_NULL;
+};
+
+Result<Verdict> Crew::repair(Word word) {
+  const OurCall ours;
+  while (true) {
+    MPI_Comm left = MPI_COMM_NULL;
+    if (const auto made = check(shrink(all_, &left)); !made) return cannot_go_on("MPIX_Comm_shrink", made.failure());
+    MPI_Comm_set_errhandler(left, MPI_ERRORS_RETURN);
+    Round round;
+    const auto tried = try_repair(left, word, round);
+    if (!tried) {  // others may wait for this process in there
+      std::this_thread::sleep_for(until_ready_everywhere);
+      revoke(left);
+    }
+    int flags = tried ? nobody_failed : 0;
+    const auto nobody_died = agree(left, flags, true);
+    if (!nobody_died) return cannot_go_on("agreeing", nobody_died.failure());
+    all_ = left;  // also if this round did not come to its end: those who are not in it are dead
+    if (!*nobody_died || (flags & nobody_failed) == 0) continue;
+    const auto& plan = round.plan;
+    rank_ = plan.ranks[static_cast<std::size_t>(round.me)];
+    worker_count_ = plan.workers;
+    if (!plan.same_ranks) adopt(round.workers);
+    repairs_done_ += plan.fate == Fate::again ? 1 : 0;
+    return Verdict{plan.fate, plan.replaced, 0};
+  }
+}
+
+Result<bool> Crew::try_repair(MPI_Comm among, Word word, Round& round) const {
+  int size = 0;
+  MPI_Comm_size(among, &size);
+  MPI_Comm_rank(among, &round.me);
+  const Survivor mine{number_, rank_, options_.node, word};
+  std::vector<Survivor> all(static_cast<std::size_t>(size));
+  BACKSTAY_TRY(check(MPI_Allgather(&mine, sizeof(Survivor), MPI_BYTE, all.data(), sizeof(Survivor), MPI_BYTE, among)));
+  round.plan = plan_repair(all, worker_count_, options_.may_shrink);
+  if (!round.plan.same_ranks)
+    BACKSTAY_TRY(split_workers(among, round.plan.ranks[static_cast<std::size_t>(round.me)], round.workers));
+  return true;
+}
+
+}  // namespace backstay::comm

@@ -1,0 +1,124 @@
+// Workers and spares: the processes of a job, and how those who are left go on when one dies.
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "backstay/error.hpp"
+#include "base/result.h"
+#include "comm/alarm.h"
+#include "comm/mpi_comm.h"
+#include "comm/repair_plan.h"
+
+namespace backstay::comm {
+
+struct CrewOptions {
+  int spares = 0;
+  std::chrono::milliseconds timeout{};
+  bool may_shrink = false;
+  bool errors_return = false;  ///< MPI calls of the program return the error of a loss, instead of throwing RankLost
+  int node = 0;                ///< of this process
+  std::uint64_t claim = 0;     ///< what this process has to offer as a rank, see muster()
+};
+
+/// How a meeting ended; the same for all who met.
+struct Verdict {
+  Fate fate = Fate::again;
+  std::vector<Replaced> replaced;
+  double seconds = 0;  ///< from this process's coming to its end
+};
+
+/// All processes of a job: N work and are its ranks, and S spares wait to take the place of one that dies.
+///
+/// All processes that live meet in meet(): workers when they have left loop(), whether at its end or because a rank was
+/// lost; spares are always there. If somebody was lost, those who are left become a new crew, in rounds:
+/// 1. shrink: a communicator of those who live; 2. everyone says who it is; 3. each computes the same RepairPlan;
+/// 4. the workers' communicator is split off; 5. all agree that each has got so far. If not, or if another one has died
+/// meanwhile, the next round begins with 1, and nothing of this one counts.
+///
+/// Invariants: (a) rank numbers change only in step 5, for all or for nobody. (b) Every process that lives goes through
+/// the same sequence of agreements and shrinks, as only results of agreements decide what comes next. (c) Who met has
+/// nothing under way in the workers' communicator or in one made from it: nobody writes or reads a store for the
+/// session then (the session ends its engine before it meets).
+class Crew {
+ public:
+  /// Collective over `all`, which is duplicated. Spares are the `spares` processes with the lowest claims, the last
+  /// ones among equals: who is on a node with newer lines than others have works, as only ranks read what nodes hold.
+  /// The numbers of options have been compared: they are the same on all.
+  static Result<std::unique_ptr<Crew>> muster(MPI_Comm all, const CrewOptions& options);
+  ~Crew();
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+
+  /// Losses can be repaired: this MPI survives them.
+  [[nodiscard]] bool repairs() const { return repairs_; }
+  [[nodiscard]] int rank() const { return rank_; }  ///< -1: a spare
+  [[nodiscard]] int node() const { return options_.node; }
+  /// Of the workers; MPI_COMM_NULL for a spare. Another one after each meeting that ends with Fate::again.
+  [[nodiscard]] MPI_Comm workers() const { return workers_; }
+  /// How often ranks were replaced.
+  [[nodiscard]] int repairs_done() const { return repairs_done_; }
+  /// This process began as a spare.
+  [[nodiscard]] bool began_as_spare() const { return began_as_spare_; }
+  /// Of the present workers(). From any thread.
+  [[nodiscard]] std::shared_ptr<Alarm> alarm() const {
+    const std::lock_guard lock(alarm_mutex_);
+    return alarm_;
+  }
+
+  /// Collective among all who live, see above. Bounded by the time-out, but for spares, who wait as long as it takes.
+  /// Code::timeout: somebody did not come; Code::rank_lost: MPI cannot go on.
+  Result<Verdict> meet(Word word);
+
+  /// The crew of this process; null: none.
+  static Crew* present();
+  /// The program made `made` from `from` (MPI_COMM_NULL: somewhere else), or frees `made`.
+  void note_made(MPI_Comm from, MPI_Comm made);
+  void note_freed(MPI_Comm made) { alarm()->forget(made); }
+
+  /// While one lives, an MPI call of this thread in a communicator of the workers throws RankLost when a rank was lost.
+  /// Otherwise such a call returns MPI's error, with the option errors_return, or ends the job.
+  class Catching {
+   public:
+    explicit Catching(Crew& crew) : crew_(crew) { crew_.catcher_ = std::this_thread::get_id(); }
+    ~Catching() { crew_.catcher_ = std::thread::id(); }
+    Catching(const Catching&) = delete;
+    Catching& operator=(const Catching&) = delete;
+
+   private:
+    Crew& crew_;
+  };
+
+ private:
+  Crew(const CrewOptions& options, MPI_Comm all) : options_(options), all_(all) {}
+  Result<void> split_workers(MPI_Comm among, int rank, MPI_Comm& out) const;
+  void adopt(MPI_Comm workers);
+  Result<bool> agree(MPI_Comm comm, int& flags, bool bounded) const;
+  Result<Verdict> repair(Word word);
+  struct Round;
+  Result<bool> try_repair(MPI_Comm among, Word word, Round& round) const;
+  static void on_error(MPI_Comm* comm, int* code, ...);
+  void heard(MPI_Comm comm, int code);
+  void pass_on(int code);
+  Result<void> choose_rank();
+
+  CrewOptions options_;
+  MPI_Comm all_ = MPI_COMM_NULL;
+  MPI_Comm workers_ = MPI_COMM_NULL;
+  MPI_Errhandler handler_ = MPI_ERRHANDLER_NULL;
+  MPI_Errhandler usual_handler_ = MPI_ERRHANDLER_NULL;  ///< of MPI_COMM_WORLD
+  mutable std::mutex alarm_mutex_;
+  std::shared_ptr<Alarm> alarm_ = std::make_shared<Alarm>();
+  bool repairs_ = false;
+  bool began_as_spare_ = false;
+  int number_ = 0;
+  int rank_ = -1;
+  int worker_count_ = 0;
+  int repairs_done_ = 0;
+  std::atomic<std::thread::id> catcher_{};
+};
+
+}  // namespace backstay::comm

@@ -1,0 +1,38 @@
+#include "comm/ulfm.h"
+
+// That of another MPI may lie in the include path, too.
+#if defined(OPEN_MPI) && __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
+
+namespace backstay::comm {
+
+#if defined(OMPI_HAVE_MPI_EXT_FTMPI) && defined(MPIX_FT)
+bool survives_losses() {
+  int* enabled = nullptr;
+  int known = 0;
+  MPI_Comm_get_attr(MPI_COMM_WORLD, MPIX_FT, &enabled, &known);
+  return known != 0 && *enabled != 0;
+}
+bool tells_of_a_loss(int code) {
+  int kind = MPI_SUCCESS;
+  MPI_Error_class(code, &kind);
+  return kind == MPIX_ERR_PROC_FAILED || kind == MPIX_ERR_PROC_FAILED_PENDING || kind == MPIX_ERR_REVOKED;
+}
+void revoke(MPI_Comm comm) { MPIX_Comm_revoke(comm); }
+int start_agreement(MPI_Comm comm, int* flags, MPI_Request* request) {
+  return survives_losses() ? MPIX_Comm_iagree(comm, flags, request)
+                           : MPI_Iallreduce(MPI_IN_PLACE, flags, 1, MPI_INT, MPI_BAND, comm, request);
+}
+int shrink(MPI_Comm comm, MPI_Comm* out) { return MPIX_Comm_shrink(comm, out); }
+#else
+bool survives_losses() { return false; }
+bool tells_of_a_loss(int) { return false; }
+void revoke(MPI_Comm) {}
+int start_agreement(MPI_Comm comm, int* flags, MPI_Request* request) {
+  return MPI_Iallreduce(MPI_IN_PLACE, flags, 1, MPI_INT, MPI_BAND, comm, request);
+}
+int shrink(MPI_Comm, MPI_Comm*) { return MPI_ERR_OTHER; }
+#endif
+
+}  // namespace backstay::comm

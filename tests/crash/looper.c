@@ -1,0 +1,64 @@
+/* looper STEPS: a program in C whose ranks are replaced when they are lost. Rank 0 prints "sum S" at the end: the same
+ * with and without a loss. An MPI call that fails sends it back to backstay_loop. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backstay/backstay.h"
+#include "backstay/backstay_mpi.h"
+
+#define CELLS 1000
+
+typedef struct {
+  backstay_session* session;
+  int64_t step, steps;
+  double cells[CELLS];
+} simulation;
+
+static int say(const char* what, const backstay_error* error) {
+  fprintf(stderr, "looper: %s: %s\n", what, error->message);
+  return 1;
+}
+
+static int body(void* user) {
+  simulation* s = user;
+  backstay_error error;
+  MPI_Comm comm;
+  int rank, size;
+  double sum = 0, all = 0, theirs;
+  if (backstay_resume(s->session, NULL, &error) != 0) return say("resume", &error);
+  if (backstay_comm(s->session, &comm, &error) != 0) return say("comm", &error);
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &size);
+  for (; s->step < s->steps; ++s->step) {
+    if (backstay_checkpoint(s->session, NULL, &error) != 0) return say("checkpoint", &error);
+    if (MPI_Sendrecv(&s->cells[CELLS - 1], 1, MPI_DOUBLE, (rank + 1) % size, 0, &theirs, 1, MPI_DOUBLE,
+                     (rank + size - 1) % size, 0, comm, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+      return 2;
+    for (int i = CELLS - 1; i > 0; --i) s->cells[i] = 0.5 * s->cells[i - 1] + (double)s->step;
+    s->cells[0] = theirs / 4 + rank;
+  }
+  for (int i = 0; i < CELLS; ++i) sum += s->cells[i];
+  if (MPI_Allreduce(&sum, &all, 1, MPI_DOUBLE, MPI_SUM, comm) != MPI_SUCCESS) return 2;
+  if (rank == 0) printf("sum %.17g\n", all);
+  return 0;
+}
+
+int main(int argc, char** argv) {
+  static simulation s;
+  const int64_t shape[] = {CELLS};
+  backstay_region step = {.name = "step", .type = BACKSTAY_TYPE_OF(s.step), .data = &s.step};
+  backstay_region cells = {.name = "cells", .type = BACKSTAY_TYPE_OF(s.cells[0]), .ndim = 1};
+  backstay_error error;
+  s.steps = argc > 1 ? atoll(argv[1]) : 300;
+  cells.shape = shape;
+  cells.data = s.cells;
+  if (backstay_open_world(argc, argv, NULL, &s.session, &error) != 0) return say("open", &error);
+  if (backstay_protect(s.session, &step, &error) != 0 || backstay_protect(s.session, &cells, &error) != 0 ||
+      backstay_loop(s.session, body, &s, &error) != 0) {
+    say("loop", &error);
+    backstay_close(s.session);
+    return 3;
+  }
+  backstay_close(s.session);
+  return 0;
+}

@@ -1,0 +1,198 @@
+"""Ranks that are lost while a job runs, and the spares that take their places: `backstay run --spares`.
+
+The whole of the campaign is `python tests/crash/repairs.py --runs 200`.
+"""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import kills
+import pytest
+import repairs
+from backstay.mpirun import find
+
+BUILD = Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", kills.ROOT / "build" / "dev")) / "tests" / "crash"
+STEPPER, LOOPER = BUILD / "stepper", BUILD / "looper"
+COMMAND = shlex.split(
+    os.environ.get("COMMAND_OF_BACKSTAY", f'{sys.executable} -c "from backstay.cli import main; exit(main())"')
+)
+MPIRUN = shutil.which("mpirun")
+LIMIT = 60  # seconds for one job; it needs a few
+
+needs_ulfm = pytest.mark.skipif(
+    MPIRUN is None or find(MPIRUN, 2).kind != "openmpi", reason="this MPI cannot go on after the loss of a rank"
+)
+
+
+def run(directory, *arguments, program=STEPPER, words=("600",), **options):
+    """`backstay run`, and its end. Options of the library are keywords: memory__every for memory.every."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
+    given = {"policy": "wait", "timeout": "30", **options}
+    opts = [word for name, value in given.items() for word in ("--opt", f"{name.replace('__', '.')}={value}")]
+    command = [*COMMAND, "run", "--dir", directory / "ck", *opts, *arguments, "--", program, *words]
+    return subprocess.run(
+        [str(word) for word in command], env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
+    )
+
+
+def result(ended, word="hash"):
+    lines = [line.split() for line in ended.stdout.splitlines()]
+    found = [line[1] for line in lines if line[:1] == [word]]
+    assert ended.returncode == 0 and len(found) == 1, ended.stdout + ended.stderr
+    return found[0]
+
+
+def events(directory, kind):
+    lines = (directory / "ck" / "events.jsonl").read_text().splitlines()
+    return [event for event in map(json.loads, lines) if event["event"] == kind]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The hash of four ranks that nothing happens to."""
+    return result(run(tmp_path_factory.mktemp("undisturbed"), "-n", 4, levels="memory", every=1000000))
+
+
+@needs_ulfm
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"levels": "memory", "memory__redundancy": "rs(2,1)"},
+        {"levels": "memory,shared", "memory__redundancy": "rs(2,2)", "shared__every": 50},
+        {"levels": "local", "local__redundancy": "rs(2,1)"},
+        {"levels": "partner"},
+        {"levels": "shared", "shared__layout": "one-file"},
+        {"levels": "shared", "progress": "calls"},
+    ],
+    ids=lambda options: "-".join(str(value) for value in options.values()),
+)
+def test_two_lost_ranks_are_replaced_one_after_the_other(tmp_path, undisturbed, options):
+    """Rank 0 among them. One launch, and the end of a run that nothing happened to."""
+    ended = run(tmp_path, "-n", 4, "--spares", 2, "--nodes", 6, "--kill", "2@100,0@300", every=5, **options)
+    assert result(ended) == undisturbed, ended.stderr
+    assert "launch 2" not in ended.stderr
+    assert "rank 2 was lost; spare 4 (node 4) is rank 2 now" in ended.stderr
+    assert "rank 0 was lost; spare 5 (node 5) is rank 0 now" in ended.stderr
+
+
+@needs_ulfm
+def test_a_lost_node_is_replaced_and_its_directory_is_gone(tmp_path, undisturbed):
+    ended = run(
+        tmp_path, *("-n", 4, "--spares", 2, "--nodes", 3, "--kill", "node1@200"), levels="partner,shared", every=5
+    )
+    assert result(ended) == undisturbed, ended.stderr
+    assert "ranks 2, 3 were lost" in ended.stderr and "launch 2" not in ended.stderr
+    assert [event["lost"] for event in events(tmp_path, "repair")] == [2]
+    assert not (tmp_path / "ck" / "node-1").exists()
+
+
+@needs_ulfm
+def test_without_a_spare_left_the_job_ends_and_the_next_launch_resumes(tmp_path, undisturbed):
+    ended = run(
+        tmp_path, *("-n", 4, "--spares", 1, "--nodes", 5, "--kill", "1@100,3@200"), levels="memory,shared", every=5,
+        memory__redundancy="rs(2,1)",
+    )  # fmt: skip
+    assert result(ended) == undisturbed, ended.stderr
+    assert "rank 3 was lost, and no spare is left to take the place: start the job again" in ended.stderr
+    assert "launch 2" in ended.stderr and "resumed shared" in ended.stdout
+
+
+@needs_ulfm
+def test_a_rank_that_is_lost_before_the_first_line_brings_all_back_to_where_loop_began(tmp_path, undisturbed):
+    ended = run(tmp_path, "-n", 4, "--spares", 1, "--kill", "1@1", levels="shared", every=1000000)
+    assert result(ended) == undisturbed, ended.stderr
+    assert "launch 2" not in ended.stderr
+
+
+@needs_ulfm
+def test_a_program_in_c_goes_on(tmp_path):
+    words = ("400",)
+    alone = result(run(tmp_path / "a", "-n", 3, program=LOOPER, words=words, levels="memory"), "sum")
+    ended = run(tmp_path / "b", "-n", 3, "--spares", 2, "--kill", "0@100,2@200", program=LOOPER, words=words, every=5)
+    assert result(ended, "sum") == alone, ended.stderr
+    assert "launch 2" not in ended.stderr
+
+
+PYTHON = """
+import sys
+import numpy as np
+from mpi4py import MPI
+import backstay
+
+with backstay.Session() as run:
+    state = run.state(step=0)
+    def body():
+        comm = run.comm
+        lower, upper = (60 * k // comm.size for k in (comm.rank, comm.rank + 1))
+        u = np.arange(lower, upper, dtype=float)
+        run.protect("u", u, backstay.block(60, lower, upper))  # again at each repair, as large as it is then
+        mine = comm.Dup()
+        run.include(mine)
+        run.resume()
+        while state.step < 200:
+            run.checkpoint()
+            u += mine.allreduce(float(u.sum())) % 7
+            state.step += 1
+        return comm.allreduce(float(u.sum())), comm.size
+    total, ranks = run.loop(body)
+    if run.comm.rank == 0:
+        print("sum", total)
+        print("ranks", ranks)
+"""
+
+
+@needs_ulfm
+@pytest.mark.parametrize("how", ["spares", "shrink"])
+def test_a_program_in_python_goes_on_with_a_spare_or_with_fewer_ranks(tmp_path, how):
+    pytest.importorskip("mpi4py")
+    file = tmp_path / "program.py"
+    file.write_text(PYTHON)
+    program = {"program": sys.executable, "words": (file,), "every": 5}
+    alone = run(tmp_path / "a", "-n", 3, **program, levels="memory")
+    more = {"shrink": "on"} if how == "shrink" else {}
+    # A spare that stands by until the second loss finds none left in its turn.
+    lost = "1@50,0@120" if how == "shrink" else "1@50"
+    ended = run(tmp_path / "b", "-n", 3, "--spares", 1, "--kill", lost, **program, **more)
+    assert result(ended, "sum") == result(alone, "sum"), ended.stderr
+    assert result(ended, "ranks") == ("2" if how == "shrink" else "3")
+    assert "launch 2" not in ended.stderr
+
+
+@needs_ulfm
+def test_a_body_without_resume_is_told_so(tmp_path):
+    pytest.importorskip("mpi4py")
+    file = tmp_path / "program.py"
+    file.write_text(PYTHON.replace("        run.resume()\n", ""))
+    more = {"program": sys.executable, "words": (file,)}
+    ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, "--kill", "1@50", **more)
+    assert ended.returncode != 0
+    assert "a rank was replaced, and checkpoint() was called before resume()" in ended.stderr
+
+
+def test_more_spares_than_processes_are_refused_by_every_rank(tmp_path):
+    environment = {**os.environ, "BACKSTAY_SPARES": "2", "BACKSTAY_DIR": str(tmp_path / "ck")}
+    command = [MPIRUN, *("--oversubscribe", "--allow-run-as-root")[: 2 if os.geteuid() == 0 else 1]]
+    command = command if find(MPIRUN, 2).kind == "openmpi" else [MPIRUN]
+    ended = subprocess.run(
+        [*command, "-n", "2", str(STEPPER), "10"], env=environment, capture_output=True, text=True, timeout=LIMIT
+    )
+    assert ended.returncode != 0
+    assert ended.stderr.count("the option spares is 2 and the job has 2 processes: at least one must work") == 2
+
+
+@pytest.mark.skipif(MPIRUN is None or find(MPIRUN, 2).kind != "mpich", reason="only for an MPI without repair")
+def test_an_mpi_that_cannot_repair_says_so_once_and_runs(tmp_path):
+    ended = run(tmp_path, "-n", 3, "--spares", 1, levels="shared", every=50)
+    assert ended.stderr.count("this MPI cannot go on after the loss of a rank") == 1
+    result(ended)
+
+
+@needs_ulfm
+def test_random_kills_end_bit_identical_or_for_a_stated_reason(capsys):
+    status = repairs.main(["--runs", "10", "--steps", "600", "--seed", "11"])
+    assert status == 0, capsys.readouterr().err
