@@ -244,6 +244,7 @@ class Supervisor:
         self._events = Events(job.directory)
         self._stop_asked: float | None = None  # when the user's first signal came
         self._kill_deadline: float | None = None  # of what was killed from here; None: nothing was
+        self._most_ranks = 0  # of this launch, on this machine at once
         self._offset = 0  # in the events, where this launch begins
         self._launches: list[Launch] = []
 
@@ -349,6 +350,7 @@ class Supervisor:
 
     def _run_once(self, attempt: int) -> Ending:
         job = self._job
+        self._most_ranks = 0
         environment = job.environment(attempt, self._run_id, sys.stderr.isatty() and not self._piped())
         job.launcher.use_scratch(environment, self._scratch / str(attempt))
         launcher = job.launcher.command(job.processes(), environment, survive=job.spares > 0)
@@ -385,9 +387,12 @@ class Supervisor:
         """Returns when the launcher has ended; what came meanwhile was passed on."""
         events_size, events_time = self._events.size(), time.monotonic()
         self._kill_deadline = None
+        ranks_seen = time.monotonic()
         while process.poll() is None:
             for number in self._signals.wait(self._tick()):
                 self._pass_on(number, process)
+            if self._job.spares:
+                ranks_seen = self._look_for_ranks(ranks_seen)
             if self._events.size() != events_size:
                 events_size, events_time = self._events.size(), time.monotonic()
             quiet = time.monotonic() - max(relay.last_time, events_time)
@@ -398,10 +403,25 @@ class Supervisor:
             if self._kill_deadline is not None and time.monotonic() > self._kill_deadline:
                 guard.end_all(self._run_id)
 
+    def _look_for_ranks(self, seen: float) -> float:
+        """When a rank of the launch was last there. A launcher that goes on after the loss of a rank may not notice
+        that it has none left (Open MPI 5.0 waits for a lock of its own then): it is ended."""
+        now = time.monotonic()
+        ranks = len(guard.rank_processes(self._run_id))
+        self._most_ranks = max(ranks, self._most_ranks)
+        if ranks or self._most_ranks < self._job.processes():  # some are on other machines, or not there yet
+            return now
+        if now - seen > 2 * GRACE and self._kill_deadline is None:
+            say("all ranks have ended and their launcher has not: it is ended.")
+            self._kill_deadline = now
+        return seen
+
     def _tick(self) -> float | None:
         if self._kill_deadline is not None:
             return 0.1
-        return min(1.0, self._job.hang / 4) if self._job.hang else None
+        if self._job.hang:
+            return min(1.0, self._job.hang / 4)
+        return 1.0 if self._job.spares else None
 
     def _pass_on(self, number: int, process: subprocess.Popen) -> None:
         now = time.monotonic()

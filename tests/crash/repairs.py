@@ -80,6 +80,7 @@ class Tally:
     node_kills: int = 0
     went_on: int = 0
     crashes: int = 0
+    hung_launchers: int = 0
     repairs: list[float] = field(default_factory=list)  # seconds, detection not counted
     reasons: collections.Counter = field(default_factory=collections.Counter)
     failures: list[str] = field(default_factory=list)
@@ -157,7 +158,7 @@ class Run:
         said = ended.line("hash")
         if said is not None and said != ["hash", self.expected[self.shape.ranks]]:
             return f"ended with another hash: {said}"
-        if ended.status == 0 and said is not None:
+        if ended.status in (0, 200) and said is not None:
             return ""
         if crashes_of_mpi(ended):
             return "crash of MPI"
@@ -202,6 +203,7 @@ def campaign(program: Path, runs: int, steps: int, seed: int) -> Tally:
         tally.kills += len(run.hit)
         tally.node_kills += run.nodes_hit
         tally.crashes += crashes_of_mpi(ended)
+        tally.hung_launchers += ended.status == 200
         tally.repairs += seconds_of_repairs(ended)
         if wrong in REASONS.values():
             tally.reasons[wrong] += 1
@@ -230,6 +232,7 @@ def main(arguments: list[str] | None = None) -> int:
         f"repairs: {tally.runs} runs with {tally.kills} kills ({tally.node_kills} of whole nodes): {tally.went_on} "
         f"went on by themselves and ended bit-identical, {sum(tally.reasons.values())} ended for a reason "
         f"({dict(tally.reasons)}) and came back when launched again, {tally.crashes} processes crashed inside MPI, "
+        f"{tally.hung_launchers} launchers had to be ended, "
         f"{len(tally.failures)} failed; seed {options.seed}, {time.monotonic() - start:.0f} s"
     )
     if tally.repairs:
