@@ -75,14 +75,17 @@ def main() -> None:
     found = [gap - a - b for gap, a, b in zip(gaps, together, back, strict=True)]
     middle, worst = statistics.median(gaps), max(gaps)
     launch = statistics.median(again)
-    print(
-        f"{options.ranks} ranks, {options.spares} spares, {options.mib} MiB a rank in memory with rs(3,1), {len(gaps)} losses:"
-    )
+    shape = f"{options.ranks} ranks, {options.spares} spares, {options.mib} MiB a rank in memory with rs(3,1)"
+    print(f"{shape}, {len(gaps)} losses:")
     print(f"  from the last step before a loss to the next: median {middle:.3f} s, worst {worst:.3f} s")
-    print(f"  of it: coming together {statistics.median(together):.3f} s, data back {statistics.median(back):.3f} s, "
-          f"finding out and the step {statistics.median(found):.3f} s (medians)")  # fmt: skip
-    print(f"  launched again ({len(again)} times): median {launch:.2f} s, {launch / middle:.1f} times as long; without the "
-          f"pause of `backstay run` {(launch - PAUSE) / middle:.1f} times")  # fmt: skip
+    print(
+        f"  of it: coming together {statistics.median(together):.3f} s, data back {statistics.median(back):.3f} s, "
+        f"finding out and the step {statistics.median(found):.3f} s (medians)"
+    )
+    print(
+        f"  launched again ({len(again)} times): median {launch:.2f} s, {launch / middle:.1f} times as long; without "
+        f"the pause of `backstay run` {(launch - PAUSE) / middle:.1f} times"
+    )
 
 
 if __name__ == "__main__":

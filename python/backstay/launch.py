@@ -454,7 +454,8 @@ class Supervisor:
         kills = self._job.kills_of(launch.attempt)
         why_not = why_not_killed(launch, bool(self._stop_asked), self._kill_deadline is not None)
         if kills and why_not and not self._repaired_since(self._offset):
-            say(f"the kill did not happen: {why_not}.")
+            if not self._job.spares:  # a job in memory alone leaves no events to tell a repair from
+                say(f"the kill did not happen: {why_not}.")
             return
         for kill in kills:
             if kill.what == "node" and (directory := self._job.node_directory(kill.number)):

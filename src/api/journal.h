@@ -19,6 +19,8 @@ class Journal {
   void say(const std::string& sentence);
   /// Of ranks that are missed: rank 1 says it, too, as it may be rank 0 that is away.
   void say_of_others(const std::string& sentence);
+  /// Whatever rank this is.
+  void insist(const std::string& sentence) { write(sentence); }
   /// The same only with log=verbose.
   void detail(const std::string& sentence);
 

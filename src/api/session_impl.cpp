@@ -395,8 +395,13 @@ void Session::Impl::report_failures() {
 Resumed Session::Impl::resume() {
   const InCall in_call(*this, "resume()");
   const auto found = value_here(engine_->resume());
-  if (!found && must_resume_) go_back_to_beginning();
+  const bool back = !found && must_resume_;
+  if (back) go_back_to_beginning();
   must_resume_ = false;
+  if (back) {
+    journal_->say("no line was whole yet: back to where loop() began");
+    return found;
+  }
   if (!found) {
     journal_->say(cat("no checkpoint in ", settings_.dir, ": a fresh start"));
     journal_->event("fresh", {});

@@ -139,10 +139,10 @@ void Session::Impl::let_spares_go() {
     if (!meeting) return journal_->say(meeting.failure().what);
     if (meeting->fate == comm::Fate::finished) continue;  // others are still at the end of loop()
     is_lost_ = meeting->fate == comm::Fate::lost;
-    if (is_lost_)
-      journal_->say(cat(lost_ranks(*meeting),
-                        " lost after the end of loop(): what was still to be done there is not "
-                        "done"));
+    if (is_lost_ && meeting->speaks)
+      journal_->insist(cat(lost_ranks(*meeting),
+                           " lost after the end of loop(): what was still to be done there is not "
+                           "done"));
     return;
   }
 }

@@ -180,6 +180,7 @@ Result<Verdict> Crew::meet(Word word) {
 /// What one round comes to, if all get to its end.
 struct Crew::Round {
   int me = 0;  ///< among the survivors
+  std::vector<Survivor> survivors;
   RepairPlan plan;
   MPI_Comm workers = MPI_COMM_NULL;
 };
@@ -206,7 +207,14 @@ Result<Verdict> Crew::repair(Word word) {
     worker_count_ = plan.workers;
     if (!plan.same_ranks) adopt(round.workers);
     repairs_done_ += plan.fate == Fate::again ? 1 : 0;
-    return Verdict{plan.fate, plan.replaced, 0};
+    const auto lowest = [&] {
+      int out = worker_count_;
+      for (const auto& survivor : round.survivors)
+        if (survivor.rank >= 0) out = std::min(out, survivor.rank);
+      return out;
+    };
+    const bool speaks = round.survivors[static_cast<std::size_t>(round.me)].rank == lowest();
+    return Verdict{plan.fate, plan.replaced, speaks, 0};
   }
 }
 
@@ -215,7 +223,8 @@ Result<bool> Crew::try_repair(MPI_Comm among, Word word, Round& round) const {
   MPI_Comm_size(among, &size);
   MPI_Comm_rank(among, &round.me);
   const Survivor mine{number_, rank_, options_.node, word};
-  std::vector<Survivor> all(static_cast<std::size_t>(size));
+  auto& all = round.survivors;
+  all.resize(static_cast<std::size_t>(size));
   BACKSTAY_TRY(check(MPI_Allgather(&mine, sizeof(Survivor), MPI_BYTE, all.data(), sizeof(Survivor), MPI_BYTE, among)));
   round.plan = plan_repair(all, worker_count_, options_.may_shrink);
   if (!round.plan.same_ranks)

@@ -28,7 +28,8 @@ struct CrewOptions {
 struct Verdict {
   Fate fate = Fate::again;
   std::vector<Replaced> replaced;
-  double seconds = 0;  ///< from this process's coming to its end
+  bool speaks = false;  ///< of all ranks that are left, this is the lowest one
+  double seconds = 0;   ///< from this process's coming to its end
 };
 
 /// All processes of a job: N work and are its ranks, and S spares wait to take the place of one that dies.

@@ -160,6 +160,8 @@ class Run:
             return f"ended with another hash: {said}"
         if ended.status in (0, 200) and said is not None:
             return ""
+        if said is not None:  # a rank was killed behind the end of its work
+            return "after loop"
         if crashes_of_mpi(ended):
             return "crash of MPI"
         reason = next((short for text, short in REASONS.items() if text in ended.err), None)
