@@ -231,7 +231,7 @@ Result<Outcome> Engine::checkpoint_here(bool now, bool signal) {
     ++position_;
     return Outcome::skipped;
   }
-  BACKSTAY_TRY(meet(quick_calls_ == 0 || quick_calls_-- == 0));
+  BACKSTAY_TRY(meet(false));
   if (decider_.background_broken() && decider_.in_flight() == 0) BACKSTAY_TRY(mend_background());
   Result<Outcome> outcome = Outcome::not_due;
   if (decider_.stop()) {
@@ -345,7 +345,6 @@ Result<void> Engine::meet(bool wait_long) {
   if (groups_.app().works()) {
     if (const auto agreed = finish_agreement(); agreed || agreed.failure().code != Code::timeout) return agreed;
     wait_long = false;  // it has waited
-    quick_calls_ = decider_.most_calls_to_next_agreement();
   }
   agreement_.reset();
   auto together = come_together(wait_long);
@@ -354,12 +353,14 @@ Result<void> Engine::meet(bool wait_long) {
 }
 
 /// A rank that is late notices at its next agreement. If the program computes several steps between two of them, that
-/// rank meets the others in the program's own communication before: they must not wait for it here at each of these
-/// steps. So for as many calls as it may take they wait no longer than the program has computed since the last one.
+/// rank meets the others in the program's own communication before: they must not wait for it here, for a whole
+/// time-out at each of these steps. So checkpoint() waits no longer than a few times what the program has computed
+/// since the last one. Ranks that do not talk to each other fall apart by less than they catch up again, so all meet.
 Result<void> Engine::come_together(bool wait_long) {
   constexpr std::chrono::microseconds shortest{100};
+  constexpr int times_computed = 4;
   const auto start = std::chrono::steady_clock::now();
-  const auto computed = left_ == std::chrono::steady_clock::time_point{} ? shortest : start - left_;
+  const auto computed = left_ == std::chrono::steady_clock::time_point{} ? shortest : times_computed * (start - left_);
   const auto bound = wait_long ? std::chrono::steady_clock::duration(config_.timeout)
                                : std::clamp<std::chrono::steady_clock::duration>(
                                      computed, std::min<std::chrono::steady_clock::duration>(shortest, config_.timeout),
@@ -375,7 +376,6 @@ Result<void> Engine::come_together(bool wait_long) {
         waited / 8, std::chrono::microseconds(20), std::chrono::milliseconds(1)));
   }
   left_ = {};
-  quick_calls_ = 0;
   BACKSTAY_TRY(start_over());
   return missed();
 }
@@ -560,9 +560,9 @@ Result<Resumed> Engine::resume() {
 Result<Verified> Engine::verify() {
   BACKSTAY_TRY(meet());
   const auto inventory = take_inventory(levels_, settled_here(), groups_.app());
-  if (!inventory) return inventory.failure();
+  if (!inventory) return in_words(Result<Verified>(inventory.failure()));
   auto damage = check_all(*inventory, levels_, groups_.app());
-  if (!damage) return damage.failure();
+  if (!damage) return in_words(Result<Verified>(damage.failure()));
   return Verified{damage->lines, damage->segments, std::move(damage->sentences)};
 }
 
@@ -582,7 +582,7 @@ Result<void> Engine::prune(std::size_t keep) {
   if (keep == 0) return fail(Code::invalid_argument, "prune(0) would remove every line: keep 1 or more");
   BACKSTAY_TRY(meet());
   auto kept = take_inventory(levels_, settled_here(), groups_.app());
-  if (!kept) return kept.failure();
+  if (!kept) return in_words(Result<void>(kept.failure()));
   kept->candidates = newest_of_each_level(std::move(kept->candidates), keep);
   const auto damage = check_all(*kept, levels_, groups_.app());
   if (!damage) return damage.failure();

@@ -132,10 +132,9 @@ class Engine {
   std::int64_t checkpoints_ = 0;    ///< calls of checkpoint() that this rank has made
   std::int64_t resumes_ = 0;        ///< calls of resume() that have ended well here
   std::chrono::steady_clock::time_point left_{};  ///< the last wait for those who were missed
-  std::uint64_t quick_calls_ = 0;   ///< in which a rank that is late is not waited for as long as the time-out
-  bool half_resumed_ = false;       ///< the last one ended well on some ranks only
-  std::uint64_t resumed_call_ = 0;  ///< the state at this call is the one that was put back
-  std::vector<bool> forced_;        ///< levels that the next call must write: copies were missing
+  bool half_resumed_ = false;                     ///< the last one ended well on some ranks only
+  std::uint64_t resumed_call_ = 0;                ///< the state at this call is the one that was put back
+  std::vector<bool> forced_;                      ///< levels that the next call must write: copies were missing
   std::vector<std::pair<std::string, std::uint64_t>> other_lines_;  ///< newest ones at levels that are not ours
   std::vector<bool> last_levels_;                                   ///< of the last checkpoint
   std::vector<bool> owed_;                                          ///< levels that fell due and were passed over since

@@ -56,9 +56,6 @@ bool Decider::wants_agreement() const {
          (last_agreement_ == 0 || call_ >= last_agreement_ + stride_ || some_level_due_by_count(call_ + 1));
 }
 
-/// The agreement may have made the stride twice as long.
-std::uint64_t Decider::most_calls_to_next_agreement() const { return std::min(2 * stride_, longest_stride) + 1; }
-
 void Decider::start_over(bool stop) {
   last_agreement_ = 0;
   stride_ = 1;

@@ -52,9 +52,6 @@ class Decider {
 
   /// Should an agreement be started at the end of this call?
   [[nodiscard]] bool wants_agreement() const;
-  /// From a call at which an agreement is used to the next one that uses one, at most; also for a rank that has seen
-  /// that agreement where this one has not.
-  [[nodiscard]] std::uint64_t most_calls_to_next_agreement() const;
   /// What this rank proposes; marks the agreement as under way.
   struct Proposal {
     bool signal = false;             ///< this rank was asked to end
