@@ -1,6 +1,9 @@
 #include "comm/crew.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <numeric>
 #include <utility>
@@ -177,6 +180,40 @@ Result<Verdict> Crew::meet(Word word) {
 
 // ---- repair ----------------------------------------------------------------------------------------------------
 
+namespace {
+/// Bounds a call that waits inside MPI and cannot be given up: MPIX_Comm_shrink of Open MPI 5.0 may wait for ever where
+/// a process dies in it. The process ends then, with a sentence: it could not go on, and the job can be launched again.
+class Watch {
+ public:
+  explicit Watch(std::chrono::milliseconds bound) : thread_([this, bound] { wait(bound); }) {}
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  ~Watch() {
+    {
+      const std::lock_guard lock(mutex_);
+      done_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  void wait(std::chrono::milliseconds bound) {
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, bound, [this] { return done_; })) return;
+    std::fprintf(stderr,
+                 "backstay: after the loss of a rank MPI did not make a communicator of those who are left within "
+                 "the option timeout: this process ends, and the job can be started again\n");
+    std::_Exit(EXIT_FAILURE);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  std::thread thread_;  // the last member: it uses the others
+};
+}  // namespace
+
 /// What one round comes to, if all get to its end.
 struct Crew::Round {
   int me = 0;  ///< among the survivors
@@ -189,6 +226,7 @@ Result<Verdict> Crew::repair(Word word) {
   const OurCall ours;
   while (true) {
     MPI_Comm left = MPI_COMM_NULL;
+    const auto watch = std::make_unique<Watch>(options_.timeout);
     if (const auto made = check(shrink(all_, &left)); !made) return cannot_go_on("MPIX_Comm_shrink", made.failure());
     MPI_Comm_set_errhandler(left, MPI_ERRORS_RETURN);
     Round round;

@@ -48,6 +48,7 @@ REASONS = {
     "was not inside loop()": "outside loop",
     "lost after the end of loop()": "after loop",
     "none can be put back": "no line",
+    "MPI did not make a communicator of those who are left": "MPI stuck",
     "(ompi_comm_revoke_local": "crash of MPI",  # see docs/limitations.md
 }
 
@@ -109,8 +110,11 @@ class Shape:
 
 
 class Run:
-    def __init__(self, program: Path, steps: int, seconds: float, expected: dict[int, str], chance: random.Random):
+    def __init__(
+        self, program: Path, steps: int, seconds: float, expected: dict[int, str], chance: random.Random, apart: float
+    ):
         self.program, self.steps, self.seconds, self.expected, self.chance = program, steps, seconds, expected, chance
+        self.apart = apart
         ranks = chance.randint(3, 6)
         spares = chance.randint(1, 3)
         self.shape = Shape(ranks, spares, ranks + spares, chance.choice(list(PROTECTIONS)))
@@ -121,6 +125,9 @@ class Run:
         """When to kill, seconds after the first step."""
         times: list[float] = []
         for _ in range(self.chance.randint(1, 4)):
+            if self.apart:
+                times.append((times[-1] if times else 0) + self.apart + self.chance.uniform(0, self.seconds / 4))
+                continue
             close = times and self.chance.random() < 0.34
             times.append(times[-1] + self.chance.uniform(0, 0.08) if close else self.chance.uniform(0, self.seconds))
         return sorted(times)
@@ -182,7 +189,7 @@ class Run:
         return ended, f"launched again, ended with status {ended.status} and {ended.line('hash')}"
 
 
-def campaign(program: Path, runs: int, steps: int, seed: int) -> Tally:
+def campaign(program: Path, runs: int, steps: int, seed: int, apart: float) -> Tally:
     tally = Tally()
     place = "/dev/shm" if os.path.isdir("/dev/shm") else None
     expected: dict[int, str] = {}
@@ -198,7 +205,7 @@ def campaign(program: Path, runs: int, steps: int, seed: int) -> Tally:
         expected[ranks] = (ended.line("hash") or ["", "none"])[1]
         shutil.rmtree(directory)
     for number in range(runs):
-        run = Run(program, steps, seconds, expected, random.Random(f"{seed} {number}"))
+        run = Run(program, steps, seconds, expected, random.Random(f"{seed} {number}"), apart)
         directory = Path(tempfile.mkdtemp(prefix="backstay-repairs.", dir=place))
         ended, wrong = run.go(directory)
         tally.runs += 1
@@ -226,10 +233,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=1200)
+    parser.add_argument("--apart", type=float, default=0, help="seconds from a kill to the next at least; 0: any")
     parser.add_argument("--program", type=Path, default=build / "tests" / "crash" / "stepper")
     options = parser.parse_args(arguments)
     start = time.monotonic()
-    tally = campaign(options.program, options.runs, options.steps, options.seed)
+    tally = campaign(options.program, options.runs, options.steps, options.seed, options.apart)
     print(
         f"repairs: {tally.runs} runs with {tally.kills} kills ({tally.node_kills} of whole nodes): {tally.went_on} "
         f"went on by themselves and ended bit-identical, {sum(tally.reasons.values())} ended for a reason "
