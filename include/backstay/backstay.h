@@ -241,10 +241,10 @@ BACKSTAY_EXPORT int backstay_resume(backstay_session* session, backstay_resumed*
 /** What backstay_loop runs: 0 when it is done. */
 typedef int (*backstay_body)(void* user);
 /** Runs `body(user)`, which begins with backstay_resume, and runs it again from its start when a rank was lost and the
- *  option spares is set: another process has taken its place then. After a loss, calls of backstay give
- * BACKSTAY_RANK_LOST and MPI calls in backstay_comm() an error code: the body returns then, with any value, and takes
- * the communicator anew when it is run again. Returns when the body has returned on all ranks. BACKSTAY_USER: it
- * returned another value than 0 although no rank was lost; BACKSTAY_RANK_LOST: nobody could take the place. */
+ *  option spares is set: another process has taken its place then. After a loss, calls of backstay and MPI calls in
+ *  backstay_comm() give an error (BACKSTAY_RANK_LOST): the body returns then, with any value, and takes the
+ * communicator anew when it is run again. Returns when the body has returned on all ranks. BACKSTAY_USER: it returned
+ * another value than 0 although no rank was lost; BACKSTAY_RANK_LOST: nobody could take the place. */
 BACKSTAY_EXPORT int backstay_loop(backstay_session* session, backstay_body body, void* user, backstay_error* error);
 
 /** Waits until everything captured is committed or given up. */

@@ -41,9 +41,9 @@ struct Verdict {
 /// meanwhile, the next round begins with 1, and nothing of this one counts.
 ///
 /// Invariants: (a) rank numbers change only in step 5, for all or for nobody. (b) Every process that lives goes through
-/// the same sequence of agreements and shrinks, as only results of agreements decide what comes next. (c) Who met has
-/// nothing under way in the workers' communicator or in one made from it: nobody writes or reads a store for the
-/// session then (the session ends its engine before it meets).
+/// the same sequence of agreements and shrinks, as only results of agreements decide what comes next. (c) Nobody uses a
+/// store for the ranks that are there now before all have ended what they had under way: the session's opening, which
+/// follows a meeting that ends with Fate::again, begins with a collective call, and each rank ends its engine before.
 class Crew {
  public:
   /// Collective over `all`, which is duplicated. Spares are the `spares` processes with the lowest claims, the last

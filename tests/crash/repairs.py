@@ -44,7 +44,7 @@ PROTECTIONS = {
 }
 REASONS = {
     "no spare is left": "no spare",
-    "before the first line was whole": "no line yet",
+    "there is no line to roll back to": "no line yet",
     "was not inside loop()": "outside loop",
     "lost after the end of loop()": "after loop",
     "none can be put back": "no line",
@@ -101,7 +101,6 @@ class Shape:
         return self.ranks + self.spares
 
     def options(self) -> dict[str, str]:
-        # A rank of its own per unit of parity where nodes are few: spares share nodes with ranks.
         return {"EVERY": "2", "SPARES": str(self.spares), "NODES": str(self.nodes), "TIMEOUT": "40",
                 **PROTECTIONS[self.protection]}  # fmt: skip
 

@@ -197,3 +197,9 @@ def test_random_kills_apart_end_bit_identical_or_for_a_stated_reason(capsys):
     # Apart, because Open MPI 5.0 does not bear a loss while it makes a communicator in a repair (docs/limitations.md).
     status = repairs.main(["--runs", "8", "--steps", "1000", "--seed", "11", "--apart", "1"])
     assert status == 0, capsys.readouterr().err
+
+
+@pytest.mark.skip(reason="open: Open MPI 5.0 does not bear a loss while it makes a communicator (docs/limitations.md)")
+def test_random_kills_in_repairs_end_bit_identical_or_for_a_stated_reason(capsys):
+    status = repairs.main(["--runs", "10", "--steps", "600", "--seed", "11"])
+    assert status == 0, capsys.readouterr().err

@@ -440,5 +440,23 @@ TEST(communicator, between_two_groups_is_refused_alike) {
   MPI_Comm_free(&half);
 }
 
+TEST_F(refusals, spares_that_leave_no_rank_or_have_not_the_whole_job_are_refused_alike_on_all_ranks) {
+  const auto opened = [&](MPI_Comm comm, int spares) {
+    return refusal_of([&] { Session session(comm, with(options_, {{"spares", std::to_string(spares)}})); });
+  };
+  const Refusal too_many = opened(MPI_COMM_WORLD, size_of());
+  EXPECT_EQ(too_many.code, Code::invalid_argument) << too_many.what;
+  EXPECT_TRUE(has(too_many.what, "at least one must work")) << too_many.what;
+  expect_same_on_all_ranks(too_many.what);
+  if (size_of() == 1) return;
+  MPI_Comm half = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank_of() % 2, rank_of(), &half);
+  const Refusal part = opened(half, 1);
+  EXPECT_EQ(part.code, Code::invalid_argument) << part.what;
+  EXPECT_TRUE(has(part.what, "has not all of MPI_COMM_WORLD")) << part.what;
+  expect_same_on_all_ranks(part.what);
+  MPI_Comm_free(&half);
+}
+
 }  // namespace
 }  // namespace backstay::mpi_test
