@@ -71,8 +71,8 @@ Result<std::vector<std::int64_t>> CheckedComm::all_max(std::vector<std::int64_t>
   return guarded("all_max", [&] { return do_all_max(std::move(mine)); });
 }
 
-Result<std::unique_ptr<PendingMax>> CheckedComm::start_all_max(std::vector<std::int64_t> mine) {
-  return guarded("start_all_max", [&] { return do_start_all_max(std::move(mine)); });
+Result<std::unique_ptr<PendingMax>> CheckedComm::start_all_max(std::vector<std::int64_t> mine, Asking asking) {
+  return guarded("start_all_max", [&] { return do_start_all_max(std::move(mine), asking); });
 }
 
 Result<void> CheckedComm::send(int to, int tag, ByteView bytes, Keep keep) {

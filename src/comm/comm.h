@@ -36,6 +36,9 @@ class PendingComm : public Pending {
   virtual std::unique_ptr<Comm> take() = 0;
 };
 
+/// How long an operation under way may be asked after: as long as the group's time-out, or for ever.
+enum class Asking { within_timeout, without_end };
+
 /// Shared ownership of memory, whatever it is.
 using Keep = std::shared_ptr<const void>;
 
@@ -71,7 +74,8 @@ class Comm {
   /// Element-wise maximum of the same number of values on every rank; blocking.
   virtual Result<std::vector<std::int64_t>> all_max(std::vector<std::int64_t> mine) = 0;
   /// The same, started here and finished when test() says so.
-  virtual Result<std::unique_ptr<PendingMax>> start_all_max(std::vector<std::int64_t> mine) = 0;
+  virtual Result<std::unique_ptr<PendingMax>> start_all_max(std::vector<std::int64_t> mine,
+                                                            Asking asking = Asking::within_timeout) = 0;
 
   /// Point to point, any size (split into messages of at most 1 GiB). Not collective; `tag` in 0..32767. A message of
   /// no bytes is not sent, and its receive returns at once. A send may wait for its receive, so a rank reaches itself

@@ -140,8 +140,12 @@ Result<std::vector<std::int64_t>> maxima(const std::vector<Bytes>& all) {
 
 class FakePendingMax final : public PendingMax {
  public:
-  FakePendingMax(Group group, MeetingId id, std::shared_ptr<Health> health)
-      : group_(std::move(group)), id_(std::move(id)), health_(std::move(health)), patience_(group_.world->timeout) {}
+  FakePendingMax(Group group, MeetingId id, std::shared_ptr<Health> health, Asking asking)
+      : group_(std::move(group)),
+        id_(std::move(id)),
+        health_(std::move(health)),
+        asking_(asking),
+        patience_(group_.world->timeout) {}
 
   Result<bool> test() override {
     if (done_) return true;
@@ -159,7 +163,7 @@ class FakePendingMax final : public PendingMax {
     auto seen = look(group_, id_);
     if (!seen) return seen.failure();
     if (!*seen) {
-      if (patience_.exhausted()) return nobody_came(group_.world->timeout);
+      if (asking_ == Asking::within_timeout && patience_.exhausted()) return nobody_came(group_.world->timeout);
       return false;
     }
     auto most = maxima(**seen);
@@ -171,6 +175,7 @@ class FakePendingMax final : public PendingMax {
   Group group_;
   MeetingId id_;
   std::shared_ptr<Health> health_;
+  Asking asking_;
   Patience patience_;
   bool done_ = false;
   std::vector<std::int64_t> values_;
@@ -293,11 +298,11 @@ class FakeComm final : public CheckedComm {
     return maxima(*all);
   }
 
-  Result<std::unique_ptr<PendingMax>> do_start_all_max(std::vector<std::int64_t> mine) override {
+  Result<std::unique_ptr<PendingMax>> do_start_all_max(std::vector<std::int64_t> mine, Asking asking) override {
     const MeetingId id{group_.name, calls_++};
     const std::lock_guard lock(group_.world->mutex);
     BACKSTAY_TRY(join(group_, id, "start_all_max", encode(mine)));
-    return std::unique_ptr<PendingMax>(std::make_unique<FakePendingMax>(group_, id, health()));
+    return std::unique_ptr<PendingMax>(std::make_unique<FakePendingMax>(group_, id, health(), asking));
   }
 
   Result<void> do_exchange(int to, ByteView out, int from, MutableByteView in, int tag, Keep) override {

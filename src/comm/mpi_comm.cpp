@@ -159,11 +159,12 @@ Result<Layout> lay_out(const std::vector<std::int64_t>& sizes) {
 class UnderWay {
  public:
   UnderWay(const char* name, std::shared_ptr<Communicator> group, std::shared_ptr<Health> health,
-           std::shared_ptr<Operation> operation)
+           std::shared_ptr<Operation> operation, Asking asking)
       : name_(name),
         group_(std::move(group)),
         health_(std::move(health)),
         operation_(std::move(operation)),
+        asking_(asking),
         patience_(group_->options().timeout) {}
   UnderWay(const UnderWay&) = delete;
   UnderWay& operator=(const UnderWay&) = delete;
@@ -175,7 +176,8 @@ class UnderWay {
     if (done_) return true;
     if (health_->failure()) return *health_->failure();
     auto seen = group_->look(operation_);
-    if (seen && !*seen && patience_.exhausted()) seen = not_done_within(group_->options().timeout);
+    if (seen && !*seen && asking_ == Asking::within_timeout && patience_.exhausted())
+      seen = not_done_within(group_->options().timeout);
     if (!seen) return health_->break_down(name_, seen.failure());
     done_ = *seen;
     return done_;
@@ -186,6 +188,7 @@ class UnderWay {
   std::shared_ptr<Communicator> group_;
   std::shared_ptr<Health> health_;
   std::shared_ptr<Operation> operation_;
+  Asking asking_;
   Patience patience_;
   bool done_ = false;
 };
@@ -194,8 +197,9 @@ class MpiPendingMax final : public PendingMax {
  public:
   using Values = std::vector<std::int64_t>;
   MpiPendingMax(std::shared_ptr<Communicator> group, std::shared_ptr<Health> health,
-                std::shared_ptr<Operation> operation, std::shared_ptr<Values> values)
-      : under_way_("all_max", std::move(group), std::move(health), std::move(operation)), values_(std::move(values)) {}
+                std::shared_ptr<Operation> operation, std::shared_ptr<Values> values, Asking asking)
+      : under_way_("all_max", std::move(group), std::move(health), std::move(operation), asking),
+        values_(std::move(values)) {}
   Result<bool> test() override { return under_way_.test(); }
   [[nodiscard]] const Values& values() const override { return *values_; }
 
@@ -208,7 +212,7 @@ class MpiPendingExchange final : public Pending {
  public:
   MpiPendingExchange(std::shared_ptr<Communicator> group, std::shared_ptr<Health> health,
                      std::shared_ptr<Operation> operation)
-      : under_way_("exchange", std::move(group), std::move(health), std::move(operation)) {}
+      : under_way_("exchange", std::move(group), std::move(health), std::move(operation), Asking::within_timeout) {}
   Result<bool> test() override { return under_way_.test(); }
 
  private:
@@ -261,7 +265,7 @@ class MpiComm final : public CheckedComm {
   Result<std::vector<Bytes>> do_all_gather(ByteView mine) override;
   Result<Bytes> do_broadcast(int root, ByteView mine) override;
   Result<std::vector<std::int64_t>> do_all_max(std::vector<std::int64_t> mine) override;
-  Result<std::unique_ptr<PendingMax>> do_start_all_max(std::vector<std::int64_t> mine) override;
+  Result<std::unique_ptr<PendingMax>> do_start_all_max(std::vector<std::int64_t> mine, Asking asking) override;
   Result<void> do_exchange(int to, ByteView out, int from, MutableByteView in, int tag, Keep keep) override;
   Result<std::unique_ptr<Pending>> do_start_exchange(int to, ByteView out, int from, MutableByteView in, int tag,
                                                      Keep keep) override;
@@ -410,10 +414,10 @@ Result<std::vector<std::int64_t>> MpiComm::do_all_max(std::vector<std::int64_t> 
   return std::move(*values);
 }
 
-Result<std::unique_ptr<PendingMax>> MpiComm::do_start_all_max(std::vector<std::int64_t> mine) {
+Result<std::unique_ptr<PendingMax>> MpiComm::do_start_all_max(std::vector<std::int64_t> mine, Asking asking) {
   auto values = std::make_shared<std::vector<std::int64_t>>(std::move(mine));
   std::shared_ptr<Operation> operation = all_max_in_place(handle(), values);
-  auto pending = std::make_unique<MpiPendingMax>(group_, health(), operation, values);
+  auto pending = std::make_unique<MpiPendingMax>(group_, health(), operation, values, asking);
   // The first look starts it, so that it is on its way while the caller computes.
   BACKSTAY_TRY(pending->test());
   return std::unique_ptr<PendingMax>(std::move(pending));

@@ -48,7 +48,7 @@ class SelfComm final : public CheckedComm {
   }
   Result<Bytes> do_broadcast(int, ByteView mine) override { return Bytes(mine.data(), mine.data() + mine.size()); }
   Result<std::vector<std::int64_t>> do_all_max(std::vector<std::int64_t> mine) override { return mine; }
-  Result<std::unique_ptr<PendingMax>> do_start_all_max(std::vector<std::int64_t> mine) override {
+  Result<std::unique_ptr<PendingMax>> do_start_all_max(std::vector<std::int64_t> mine, Asking) override {
     return std::unique_ptr<PendingMax>(std::make_unique<SelfPendingMax>(std::move(mine)));
   }
 

@@ -270,9 +270,9 @@ Result<void> Engine::finish_agreement() {
 
 // ---- after a rank was waited for in vain -----------------------------------------------------------------------
 //
-// The rank may be there again later: it was stopped, or its disk hung. Each rank that has noticed waits in its calls,
-// as long as the time-out each, for all others to notice: they do at their next agreement, which those who wait do not
-// join. Then all start over: from the highest line number, behind the last call that any rank has made. Up to that call
+// The rank may be there again later: it was stopped, or its disk hung. Each rank that has noticed goes on alone and
+// looks in its calls for all others to notice, too: they do at their next agreement, which it does not join. Then all
+// agree on a call that none has left (Reunion) and start over behind it, from the highest line number. Up to that call
 // nobody talks any more: what the others did without a rank it does without them, and a line is one call's on all
 // ranks. The background gets a new group as soon as nobody uses the old one. Until then lines cannot mix:
 // LineWriter::begin() compares line and call among ranks.
@@ -283,33 +283,38 @@ Failure Engine::others_missing() const {
               "): every rank must call it equally often; nothing is saved until all ranks come again");
 }
 
-/// Collective: every rank has noticed.
-Result<void> Engine::start_over() {
+/// What this rank brings to the others, to come together.
+Reunion::Here Engine::here(bool stays) const {
+  Reunion::Here here{position_, stays, {}};
   // The number of a call is how many this rank has made, and by how much a resume set it off.
   const std::int64_t offset = static_cast<std::int64_t>(decider_.call()) - checkpoints_;
-  std::vector<std::int64_t> mine{static_cast<std::int64_t>(position_),
-                                 static_cast<std::int64_t>(next_line_),
-                                 decider_.stop() ? 1 : 0,
-                                 stopping_ ? 1 : 0,
-                                 offset,
-                                 resumes_,
-                                 -resumes_,
-                                 half_resumed_ ? 1 : 0};
-  const std::size_t fixed = mine.size();
-  for (const bool forced : forced_) mine.push_back(forced ? 1 : 0);
-  const auto all = groups_.app().all_max(std::move(mine));
-  if (!all) return all.failure();
-  missed_until_ = static_cast<std::uint64_t>((*all)[0]);
-  decider_.start_over((*all)[2] != 0);
-  next_line_ = static_cast<std::uint64_t>((*all)[1]);
-  stopping_ = (*all)[3] != 0;
-  decider_.set_call(static_cast<std::uint64_t>(checkpoints_ + (*all)[4]));
-  half_resumed_ = (*all)[5] != -(*all)[6] || (*all)[7] != 0;
-  resumes_ = (*all)[5];
-  for (std::size_t i = 0; i < forced_.size(); ++i) forced_[i] = (*all)[fixed + i] != 0;
+  here.state = {static_cast<std::int64_t>(next_line_),
+                decider_.stop() ? 1 : 0,
+                stopping_ ? 1 : 0,
+                offset,
+                resumes_,
+                -resumes_,
+                half_resumed_ ? 1 : 0};
+  for (const bool forced : forced_) here.state.push_back(forced ? 1 : 0);
+  return here;
+}
+
+/// The state of all ranks together becomes that of this rank.
+void Engine::start_over() {
+  missed_until_ = reunion_->last_alone();
+  const auto& all = reunion_->state();
+  next_line_ = static_cast<std::uint64_t>(all[0]);
+  decider_.start_over(all[1] != 0);
+  stopping_ = all[2] != 0;
+  decider_.set_call(static_cast<std::uint64_t>(checkpoints_ + all[3]));
+  half_resumed_ = all[4] != -all[5] || all[6] != 0;
+  resumes_ = all[4];
+  for (std::size_t i = 0; i < forced_.size(); ++i) forced_[i] = all[all.size() - forced_.size() + i] != 0;
   last_levels_.clear();
   owed_.assign(owed_.size(), false);
-  return {};
+  groups_.use_app(reunion_->take());
+  reunion_.reset();
+  left_ = {};
 }
 
 /// Collective, with nothing in flight on any rank. Which lines are whole is looked up: a commit may have been seen by
@@ -328,7 +333,7 @@ Result<void> Engine::mend_background() {
 
 Failure Engine::missed() const {
   return fail(Code::timeout,
-              "a rank came too late to this call, so it was not made by all ranks together; the next ones are");
+              "a rank came too late to this call, so it was not made by all ranks together; later ones are");
 }
 
 /// What a group says of a wait in vain, for people.
@@ -347,37 +352,55 @@ Result<void> Engine::meet(bool wait_long) {
     wait_long = false;  // it has waited
   }
   agreement_.reset();
-  auto together = come_together(wait_long);
-  left_ = std::chrono::steady_clock::now();
-  return together;
+  return come_together(wait_long);
 }
 
 /// A rank that is late notices at its next agreement. If the program computes several steps between two of them, that
 /// rank meets the others in the program's own communication before: they must not wait for it here, for a whole
 /// time-out at each of these steps. So checkpoint() waits no longer than a few times what the program has computed
 /// since the last one. Ranks that do not talk to each other fall apart by less than they catch up again, so all meet.
+/// Once every rank has come, it waits a little longer, some times, so that few calls are made before all agree.
 Result<void> Engine::come_together(bool wait_long) {
-  constexpr std::chrono::microseconds shortest{100};
-  constexpr int times_computed = 4;
+  using Duration = std::chrono::steady_clock::duration;
+  constexpr Duration a_moment = std::chrono::milliseconds(50);
+  constexpr int moments = 5;
   const auto start = std::chrono::steady_clock::now();
-  const auto computed = left_ == std::chrono::steady_clock::time_point{} ? shortest : times_computed * (start - left_);
-  const auto bound = wait_long ? std::chrono::steady_clock::duration(config_.timeout)
-                               : std::clamp<std::chrono::steady_clock::duration>(
-                                     computed, std::min<std::chrono::steady_clock::duration>(shortest, config_.timeout),
-                                     config_.timeout);
+  const Duration longest = config_.timeout;
+  const Duration shorter = wait_long ? longest : as_long_as_it_computed(start);
+  if (!reunion_) {
+    reunion_.emplace();
+    moments_left_ = moments;
+  }
   while (true) {
-    const auto together = groups_.renew_app();
+    const auto together = reunion_->advance(groups_.origin(), here(wait_long));
     if (!together) return together.failure();
     if (*together) break;
-    const auto waited = std::chrono::steady_clock::now() - start;
-    if (waited >= bound) return others_missing();
+    const Duration waited = std::chrono::steady_clock::now() - start;
+    const bool must_stay = reunion_->must_stay(position_);
+    const bool stay_a_moment = reunion_->all_have_come() && moments_left_ > 0;
+    const Duration bound = stay_a_moment ? std::min(std::max(shorter, a_moment), longest) : shorter;
+    if (waited >= (must_stay ? longest : bound)) {
+      if (stay_a_moment) --moments_left_;
+      if (must_stay) reunion_->give_up();
+      left_ = std::chrono::steady_clock::now();
+      return others_missing();
+    }
     if (hooks_.pump) hooks_.pump();
-    std::this_thread::sleep_for(std::clamp<std::chrono::steady_clock::duration>(
-        waited / 8, std::chrono::microseconds(20), std::chrono::milliseconds(1)));
+    std::this_thread::sleep_for(
+        std::clamp<Duration>(waited / 8, std::chrono::microseconds(20), std::chrono::milliseconds(1)));
   }
-  left_ = {};
-  BACKSTAY_TRY(start_over());
-  return missed();
+  start_over();
+  return position_ > missed_until_ ? Result<void>{} : missed();
+}
+
+/// How long a call of checkpoint() waits for those who were missed.
+std::chrono::steady_clock::duration Engine::as_long_as_it_computed(std::chrono::steady_clock::time_point now) const {
+  using Duration = std::chrono::steady_clock::duration;
+  constexpr int times_computed = 4;
+  const Duration longest = config_.timeout;
+  const Duration shortest = std::min<Duration>(std::chrono::microseconds(100), longest);
+  if (left_ == std::chrono::steady_clock::time_point{}) return shortest;
+  return std::clamp(times_computed * (now - left_), shortest, longest);
 }
 
 // ---- what is due -----------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "engine/background.h"
 #include "engine/groups.h"
 #include "engine/line_reader.h"
+#include "engine/reunion.h"
 #include "plan/decider.h"
 #include "region/region_set.h"
 #include "store/lock.h"
@@ -96,10 +98,12 @@ class Engine {
   Result<void> start_agreement(bool signal);
   Result<void> meet(bool wait_long = true);
   Result<void> come_together(bool wait_long);
+  std::chrono::steady_clock::duration as_long_as_it_computed(std::chrono::steady_clock::time_point now) const;
   template <class T>
   Result<T> in_words(Result<T> result) const;
   Result<Outcome> checkpoint_here(bool now, bool signal);
-  Result<void> start_over();
+  void start_over();
+  [[nodiscard]] Reunion::Here here(bool stays) const;
   Result<void> mend_background();
   Result<void> settle();
   Result<void> settled_here();
@@ -128,10 +132,12 @@ class Engine {
   std::uint64_t next_line_ = 1;
   std::uint64_t captured_ = 0;
   std::uint64_t position_ = 0;      ///< of this rank among the calls that all ranks make in the same order
-  std::uint64_t missed_until_ = 0;  ///< calls up to this one were made without some rank
+  std::uint64_t missed_until_ = 0;  ///< calls up to this one are made without some rank
+  std::optional<Reunion> reunion_;  ///< under way
   std::int64_t checkpoints_ = 0;    ///< calls of checkpoint() that this rank has made
   std::int64_t resumes_ = 0;        ///< calls of resume() that have ended well here
   std::chrono::steady_clock::time_point left_{};  ///< the last wait for those who were missed
+  int moments_left_ = 0;                          ///< waits for answers of ranks that have come
   bool half_resumed_ = false;                     ///< the last one ended well on some ranks only
   std::uint64_t resumed_call_ = 0;                ///< the state at this call is the one that was put back
   std::vector<bool> forced_;                      ///< levels that the next call must write: copies were missing

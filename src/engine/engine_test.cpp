@@ -426,12 +426,10 @@ TEST_F(EngineTest, a_rank_that_comes_too_late_is_waited_for_in_vain_once_and_the
 }
 
 /// Quick steps, of which the program couples every 500th: those who wait for a rank that was late go through the steps
-/// in between without waiting long at each. (After a stall just behind a coupling they take several rounds of
-/// time-outs: docs/decisions/0010.)
+/// in between without waiting long at each, and agree there from which call they act together.
 class CoupledProgram : public EngineTest, public ::testing::WithParamInterface<int> {};
 INSTANTIATE_TEST_SUITE_P(late_before_step, CoupledProgram, ::testing::Values(250, 499));
-// Open: these end by chance, after 19 time-outs or more.
-INSTANTIATE_TEST_SUITE_P(DISABLED_late_behind_a_coupling, CoupledProgram, ::testing::Values(1, 5));
+INSTANTIATE_TEST_SUITE_P(late_behind_a_coupling, CoupledProgram, ::testing::Values(1, 5));
 
 TEST_P(CoupledProgram, a_rank_that_was_late_is_met_in_the_coupling_without_a_wait_at_each_step) {
   constexpr int coupled = 500, late = 20 * coupled;

@@ -9,19 +9,6 @@ Result<void> Groups::open() {
   return renew_background();
 }
 
-Result<bool> Groups::renew_app() {
-  if (!coming_) {
-    auto started = origin_->start_duplicate();
-    if (!started) return started.failure();
-    coming_ = std::move(*started);
-  }
-  const auto here = coming_->test();
-  if (!here || !*here) return here;
-  app_ = coming_->take();
-  coming_.reset();
-  return true;
-}
-
 Result<void> Groups::renew_background() {
   auto made = app_->duplicate_for_background();
   if (!made) return made.failure();
