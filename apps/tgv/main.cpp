@@ -1,4 +1,4 @@
-// The Taylor-Green vortex under protection. The six lines that backstay needs end with `// backstay`; besides, two
+// The Taylor-Green vortex under protection. The seven lines that backstay needs end with `// backstay`; besides, two
 // values are kept only to refuse a resume with other options (struct Kept). All else would be here without it.
 #include <array>
 #include <chrono>
@@ -63,9 +63,10 @@ void require_same_run(const Kept& saved, const Kept& given, const tgv::Simulatio
   sim.require_end_ahead();
 }
 
-void simulate(int argc, char** argv, const tgv::Options& options) {
-  backstay::Session run(argc, argv);  // backstay
-  tgv::Simulation sim(run.comm(), options);
+/// From the newest checkpoint, or from the beginning, to the end. After the loss of a rank it is called again, in
+/// another communicator: all that belongs to a communicator or to a rank is made here.
+void simulate_to_the_end(backstay::Session& run, const tgv::Options& options, std::size_t& printed) {
+  tgv::Simulation sim(run.comm(), options, printed);
   const tgv::Block& block = sim.solver().block();
   const auto with_halo = tgv::slowest_first(sim.solver().layout().size_with_halo());
   const backstay::Extents halos(3, tgv::halo);
@@ -90,10 +91,17 @@ void simulate(int argc, char** argv, const tgv::Options& options) {
   sim.finish(checkpoint_note(run.status()));
 }
 
+void simulate(int argc, char** argv, const tgv::Options& options) {
+  backstay::Session run(argc, argv);  // backstay
+  std::size_t printed = 0;
+  run.loop([&] { simulate_to_the_end(run, options, printed); });  // backstay
+}
+
 void simulate_plain(int argc, char** argv, const tgv::Options& options) {
   MPI_Init(&argc, &argv);
   {
-    tgv::Simulation sim(MPI_COMM_WORLD, options);
+    std::size_t printed = 0;
+    tgv::Simulation sim(MPI_COMM_WORLD, options, printed);
     for (; sim.step < sim.steps(); ++sim.step) {
       sim.advance();
       sim.show_progress();

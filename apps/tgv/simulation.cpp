@@ -26,12 +26,13 @@ bool is_watched() {
 }
 }  // namespace
 
-Simulation::Simulation(MPI_Comm comm, const Options& options)
+Simulation::Simulation(MPI_Comm comm, const Options& options, std::size_t& printed)
     : options_(options),
       flow_(flow_of(options)),
       solver_(comm, flow_, options.cfl),
       // The step does not change to meet t_end: a run to a later t_end goes on from the same checkpoints.
-      steps_(options.steps.value_or(static_cast<int>(std::ceil(options.t_end / solver_.dt())))) {
+      steps_(options.steps.value_or(static_cast<int>(std::ceil(options.t_end / solver_.dt())))),
+      printed_(printed) {
   check_mpi(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
   progress_ = rank_ == 0 && !options.quiet && (options.progress || is_watched());
   solver_.start_taylor_green();

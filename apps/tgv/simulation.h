@@ -13,8 +13,9 @@ namespace tgv {
 
 class Simulation {
  public:
-  /// Collective, as are advance() and finish(). `comm` must outlive this.
-  Simulation(MPI_Comm comm, const Options& options);
+  /// Collective, as are advance() and finish(). `comm` must outlive this. `printed`: rows of the table that this
+  /// process has printed already; counted on.
+  Simulation(MPI_Comm comm, const Options& options, std::size_t& printed);
 
   /// From `step` to `step` + 1, without counting it. Measures first, where a record is due.
   void advance();
@@ -44,7 +45,7 @@ class Simulation {
   int steps_;
   int rank_ = 0;
   bool progress_;
-  std::size_t printed_ = 0;  ///< rows of the table, restored ones among them
+  std::size_t& printed_;  ///< rows of the table, restored ones among them
   std::chrono::steady_clock::time_point last_progress_{};
 };
 

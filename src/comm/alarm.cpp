@@ -11,7 +11,9 @@ void Alarm::watch(MPI_Comm comm) {
   const std::lock_guard lock(mutex_);
   watched_.push_back(comm);
   newest_ = std::chrono::steady_clock::now();
-  if (rung_) revoke(comm);
+  if (!rung_) return;
+  std::this_thread::sleep_until(newest_ + until_ready_everywhere);
+  revoke(comm);
 }
 
 void Alarm::forget(MPI_Comm comm) {

@@ -33,7 +33,8 @@ std::string csv_of_a_run(MPI_Comm comm, int n) {
   options.n = n;
   options.quiet = true;
   options.output_every = 4;
-  Simulation sim(comm, options);
+  std::size_t printed = 0;
+  Simulation sim(comm, options, printed);
   for (; sim.step < 20; ++sim.step) sim.advance();
   return to_csv(sim.history);
 }
