@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 # By name: the module, whose run_campaign(large, seed) gives an Outcome, and what it does.
 CAMPAIGNS = {
-    "kills": ("kills", "random ranks, spares and nodes are killed at random times; jobs go on or come back"),
+    "kills": ("repairs", "random ranks, spares and nodes are killed at random times; jobs go on or come back"),
     "crashpoints": ("crashpoints", "a checkpoint is stopped at each of its operations, and unsynced data are lost"),
     "flips": ("flips", "bytes of the files of a line are altered, cut, doubled and exchanged"),
     "fuzz": ("fuzz", "readers of files are given what a fuzzer makes up, under AddressSanitizer and UBSan"),

@@ -1,4 +1,4 @@
-"""A checkpoint is stopped at each of its operations on its stores: crashpoints_test, with more of what a crash may leave."""
+"""A checkpoint is stopped at each of its operations on its stores: crashpoints_test, with more ways to lose data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from campaign import Outcome
 
-SUBSETS = {False: 2, True: 20}  # ways of losing a part of what was not synced, at each operation
+SUBSETS = {False: 5, True: 20}  # ways of losing a part of what was not synced, at each operation
 LIMIT = {False: 300, True: 6 * 3600}  # seconds
 
 

@@ -77,7 +77,7 @@ class Launch:
     def __init__(
         self,
         program: Path,
-        steps: int,
+        words: list[str],
         directory: Path,
         options: dict[str, str],
         processes: int = RANKS,
@@ -98,7 +98,7 @@ class Launch:
         flags += ["--allow-run-as-root"] if flags and os.geteuid() == 0 else []
         flags += ["--with-ft", "ulfm"] if "SPARES" in options else []
         self.out, self.err = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
-        command = [mpirun, *flags, "-n", str(processes), str(program), str(steps)]
+        command = [mpirun, *flags, "-n", str(processes), str(program), *words]
         self.process = subprocess.Popen(command, env=environment, stdout=self.out, stderr=self.err)
         self.deadline = time.monotonic() + limit
 
@@ -213,10 +213,10 @@ class History:
 
     def run(self, directory: Path, kills: int) -> None:
         for _ in range(kills):
-            launch = Launch(self.program, self.steps, directory, MIXES[self.mix])
+            launch = Launch(self.program, [str(self.steps)], directory, MIXES[self.mix])
             if not self._kill_once(launch, directory):
                 return
-        launch = Launch(self.program, self.steps, directory, MIXES[self.mix])
+        launch = Launch(self.program, [str(self.steps)], directory, MIXES[self.mix])
         self._check_end(launch.end())
 
     def _kill_once(self, launch: Launch, directory: Path) -> bool:
@@ -284,7 +284,7 @@ def ranks_of(node: int, nodes: int) -> set[int]:
 
 
 def undisturbed_hash(program: Path, steps: int, directory: Path) -> str:
-    ended = Launch(program, steps, directory, {"LEVELS": "memory", "EVERY": "100000"}).end()
+    ended = Launch(program, [str(steps)], directory, {"LEVELS": "memory", "EVERY": "100000"}).end()
     words = ended.line("hash")
     if ended.status != 0 or words is None:
         raise SystemExit(f"kills.py: the undisturbed run ended with status {ended.status}\n{ended.out}{ended.err}")
