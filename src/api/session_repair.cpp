@@ -190,9 +190,12 @@ void Session::Impl::note_repair(const comm::Verdict& meeting) {
   repaired_.push_back(meeting);
   if (meeting.fate == comm::Fate::again) return;
   crew_is_gone_ = is_lost_ = true;
-  throw Error(Code::rank_lost, cat(lost_ranks(meeting),
+  const std::string sentence = cat(lost_ranks(meeting),
                                    " lost, and no spare is left to take the place: start the job "
-                                   "again; it resumes from its newest line"));
+                                   "again; it resumes from its newest line");
+  // Said here, too: the program may leave its words to a rank that is gone.
+  if (meeting.speaks) journal_->insist(sentence);
+  throw Error(Code::rank_lost, sentence);
 }
 
 /// The end of the body of loop(). True: all ranks have finished. False: they have been brought together again, and the

@@ -173,9 +173,7 @@ Result<Verdict> Crew::meet(Word word) {
     return meeting;
   }
   if (!repairs_) return fail(Code::rank_lost, "a rank failed, and this MPI cannot go on without it");
-  auto repaired = repair(word);
-  if (repaired) repaired->seconds = std::chrono::duration<double>(Patience::Clock::now() - start).count();
-  return repaired;
+  return repair(word, word == Word::waiting ? Patience::Clock::now() : start);
 }
 
 // ---- repair ----------------------------------------------------------------------------------------------------
@@ -222,15 +220,19 @@ struct Crew::Round {
   MPI_Comm workers = MPI_COMM_NULL;
 };
 
-Result<Verdict> Crew::repair(Word word) {
+Result<Verdict> Crew::repair(Word word, Patience::Clock::time_point came) {
   const OurCall ours;
+  const auto waited = [](Patience::Clock::time_point since) {
+    return std::chrono::duration<double>(Patience::Clock::now() - since).count();
+  };
   while (true) {
     MPI_Comm left = MPI_COMM_NULL;
     const auto watch = std::make_unique<Watch>(options_.timeout);
     if (const auto made = check(shrink(all_, &left)); !made) return cannot_go_on("MPIX_Comm_shrink", made.failure());
     MPI_Comm_set_errhandler(left, MPI_ERRORS_RETURN);
     Round round;
-    const auto tried = try_repair(left, word, round);
+    const auto met = Patience::Clock::now();
+    const auto tried = try_repair(left, word, waited(came), round);
     if (!tried) {  // others may wait for this process in there
       std::this_thread::sleep_for(until_ready_everywhere);
       revoke(left);
@@ -252,15 +254,17 @@ Result<Verdict> Crew::repair(Word word) {
       return out;
     };
     const bool speaks = round.survivors[static_cast<std::size_t>(round.me)].rank == lowest();
-    return Verdict{plan.fate, plan.replaced, speaks, 0};
+    double longest = 0;
+    for (const auto& survivor : round.survivors) longest = std::max(longest, survivor.waited);
+    return Verdict{plan.fate, plan.replaced, speaks, longest + waited(met)};
   }
 }
 
-Result<bool> Crew::try_repair(MPI_Comm among, Word word, Round& round) const {
+Result<bool> Crew::try_repair(MPI_Comm among, Word word, double waited, Round& round) const {
   int size = 0;
   MPI_Comm_size(among, &size);
   MPI_Comm_rank(among, &round.me);
-  const Survivor mine{number_, rank_, options_.node, word};
+  const Survivor mine{number_, rank_, options_.node, word, waited};
   auto& all = round.survivors;
   all.resize(static_cast<std::size_t>(size));
   BACKSTAY_TRY(check(MPI_Allgather(&mine, sizeof(Survivor), MPI_BYTE, all.data(), sizeof(Survivor), MPI_BYTE, among)));

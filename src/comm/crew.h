@@ -29,7 +29,7 @@ struct Verdict {
   Fate fate = Fate::again;
   std::vector<Replaced> replaced;
   bool speaks = false;  ///< of all ranks that are left, this is the lowest one
-  double seconds = 0;   ///< from this process's coming to its end
+  double seconds = 0;   ///< from the coming of the first rank to its end
 };
 
 /// All processes of a job: N work and are its ranks, and S spares wait to take the place of one that dies.
@@ -98,9 +98,9 @@ class Crew {
   Result<void> split_workers(MPI_Comm among, int rank, MPI_Comm& out) const;
   void adopt(MPI_Comm workers);
   Result<bool> agree(MPI_Comm comm, int& flags, bool bounded) const;
-  Result<Verdict> repair(Word word);
+  Result<Verdict> repair(Word word, std::chrono::steady_clock::time_point came);
   struct Round;
-  Result<bool> try_repair(MPI_Comm among, Word word, Round& round) const;
+  Result<bool> try_repair(MPI_Comm among, Word word, double waited, Round& round) const;
   static void on_error(MPI_Comm* comm, int* code, ...);
   void heard(MPI_Comm comm, int code);
   void pass_on(int code);

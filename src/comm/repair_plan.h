@@ -27,6 +27,7 @@ struct Survivor {
   int rank = -1;   ///< among those who work; -1: a spare
   int node = 0;
   Word word = Word::waiting;
+  double waited = 0;  ///< seconds since it came, when all met; of a spare 0
 };
 
 struct Replaced {
