@@ -37,7 +37,7 @@ SEEDED_BUG_LIMIT = 60  # seconds; it takes a few
 LONGEST_INPUT = 4096  # bytes: all of the formats' words fit many times
 LARGEST_KEPT = 36000  # bytes of one target's corpus
 
-LIMITS = ["-rss_limit_mb=1024", "-malloc_limit_mb=256", "-timeout=10", f"-max_len={LONGEST_INPUT}"]
+LIMITS = ["-rss_limit_mb=1024", "-malloc_limit_mb=256", "-timeout=10", f"-max_len={LONGEST_INPUT}", "-len_control=0"]
 
 
 @dataclass

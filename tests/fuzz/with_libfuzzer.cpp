@@ -13,35 +13,35 @@ extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, st
 namespace {
 using backstay::Bytes;
 using backstay::ByteView;
-using Random = std::minstd_rand;
+using Random = std::mt19937;  // the seeds come from an LCG: one more would only repeat its pattern
 
-constexpr std::array awkward{"0",
-                             "-1",
-                             "1",
-                             "255",
-                             "256",
-                             "2147483647",
-                             "2147483648",
-                             "4294967296",
-                             "1152921504606846976",
-                             "4611686018427387904",
-                             "9223372036854775807",
-                             "18446744073709551615",
-                             "18446744073709551616",
-                             "1e400",
-                             "-0.0",
-                             "null",
-                             "[]",
-                             "{}",
-                             "\"\"",
-                             "\"\\u0000\"",
-                             "\"..\"",
-                             "\"manifest\"",
-                             "[0,0,0,0,0,0,0,0]",
-                             "[4294967296,4294967296]",
-                             "\"S1152921504606846976\"",
-                             "\"V1\"",
-                             "{\"size\":8,\"members\":[]}"};
+constexpr std::array awkward_numbers{"0",
+                                     "-1",
+                                     "1",
+                                     "255",
+                                     "256",
+                                     "2147483647",
+                                     "2147483648",
+                                     "4294967296",
+                                     "1152921504606846976",
+                                     "4611686018427387904",
+                                     "9223372036854775807",
+                                     "18446744073709551615",
+                                     "18446744073709551616",
+                                     "1e400",
+                                     "-0.0"};
+constexpr std::array awkward_values{"null",
+                                    "[]",
+                                    "{}",
+                                    "\"\"",
+                                    "\"\\u0000\"",
+                                    "\"..\"",
+                                    "\"manifest\"",
+                                    "[0,0,0,0,0,0,0,0]",
+                                    "[4294967296,4294967296]",
+                                    "\"S1152921504606846976\"",
+                                    "\"V1\"",
+                                    "{\"size\":8,\"members\":[]}"};
 
 struct Span {
   std::size_t at;
@@ -69,33 +69,52 @@ Span balanced(const std::string& text, std::size_t at) {
   return {at, 1};
 }
 
-/// A word, text, object or list near `from`.
-Span value_near(const std::string& text, std::size_t from) {
-  std::size_t at = from;
+/// What stands behind the next colon, comma or bracket, whole; or, every fourth time, the next word of any kind.
+Span value_near(const std::string& text, std::size_t from, Random& random) {
+  std::size_t at = text.find_first_of(random() % 4 == 0 ? " \n" : ":,[", from);
+  at = at == text.npos ? from : at + 1;
   while (at < text.size() && !is_word(text[at]) && std::strchr("{[\"", text[at]) == nullptr) ++at;
   if (at >= text.size()) return {from, 0};
   if (!is_word(text[at])) return balanced(text, at);
-  while (at > 0 && is_word(text[at - 1])) --at;
   std::size_t end = at;
   while (end < text.size() && is_word(text[end])) ++end;
   return {at, end - at};
 }
 
+/// libFuzzer's own mutation, of the inside of a text or of a word alone.
+std::string with_other_bytes(std::string text, Span where) {
+  if (where.size > 2 && text[where.at] == '"') where = {where.at + 1, where.size - 2};
+  std::array<std::uint8_t, 256> bytes{};
+  if (where.size > bytes.size() / 2) return text;
+  std::memcpy(bytes.data(), text.data() + where.at, where.size);
+  const std::size_t size = LLVMFuzzerMutate(bytes.data(), where.size, bytes.size());
+  return text.replace(where.at, where.size, reinterpret_cast<const char*>(bytes.data()), size);
+}
+
+/// In the place of what begins with `first`: mostly of the same kind.
+const char* awkward(char first, Random& random) {
+  const bool is_number = std::isdigit(static_cast<unsigned char>(first)) != 0 || first == '-';
+  if (is_number == (random() % 4 != 0)) return awkward_numbers[random() % awkward_numbers.size()];
+  return awkward_values[random() % awkward_values.size()];
+}
+
 std::string with_other_values(std::string text, Random& random) {
-  const Span here = value_near(text, random() % text.size());
-  const Span there = value_near(text, random() % text.size());
-  const std::string other = text.substr(there.at, there.size);
-  switch (random() % 5) {
+  const Span here = value_near(text, random() % text.size(), random);
+  const Span there = value_near(text, random() % text.size(), random);
+  switch (random() % 7) {
     case 0:
-      return text.replace(here.at, here.size, awkward[random() % awkward.size()]);
     case 1:
-      return text.replace(here.at, here.size, other);
-    case 2:  // twice, as in a list
+      return text.replace(here.at, here.size, awkward(text[here.at], random));
+    case 2:
+      return text.replace(here.at, here.size, std::string(text, there.at, there.size));
+    case 3:  // twice, as in a list
       return text.insert(here.at, text.substr(here.at, here.size) + ",");
-    case 3:  // away, with its comma
+    case 4:  // away, with its comma
       return text.erase(here.at, here.size + (text[here.at + here.size] == ',' ? 1 : 0));
-    default:  // a longer or shorter number
-      return text.insert(here.at + here.size, std::to_string(random() % 100));
+    case 5:  // the rest of the line away
+      return text.erase(here.at, std::min(text.find('\n', here.at), text.size()) - here.at);
+    default:
+      return with_other_bytes(std::move(text), here);
   }
 }
 
@@ -109,9 +128,14 @@ std::size_t put(const Bytes& bytes, std::uint8_t* data, std::size_t size, std::s
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed) {
   Random random(seed);
   const auto view = [&] { return ByteView(reinterpret_cast<const std::byte*>(data), size); };
-  if (size > 0 && random() % 2 == 0) {
+  if (random() % 4 == 0) {  // from the start again: the corpus fills up with what is refused early
+    static const std::vector<Bytes> seeds = backstay::fuzz::seeds();
+    size = put(seeds[random() % seeds.size()], data, size, most);
+  }
+  if (size > 0 && random() % 3 != 0) {
     std::string text(backstay::as_text(view()));
-    for (auto n = 1 + random() % 3; n > 0 && !text.empty(); --n) text = with_other_values(std::move(text), random);
+    for (auto n = random() % 4 == 0 ? 3 : 1; n > 0 && !text.empty(); --n)
+      text = with_other_values(std::move(text), random);
     size = put(backstay::fuzz::bytes_of(text), data, size, most);
   } else {
     size = LLVMFuzzerMutate(data, size, most);
