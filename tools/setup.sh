@@ -238,8 +238,8 @@ setup_mpich() {
   echo "$root $mpich" >"$place/.stamp"
 }
 
-# Clang in whatever version the distribution has as its own. It finds the headers and libraries of the system's g++; what
-# it could need for other machines and languages is left out.
+# Clang in whatever version the distribution has as its own. It finds the headers and libraries of the system's g++;
+# what it could need for other machines and languages is left out.
 setup_fuzz() {
   local tools="$build/fuzz-tools" key version chosen
   key=$(cat "$root/tools/setup.sh" /etc/os-release <(echo "$root") | sha256sum)

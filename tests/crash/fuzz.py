@@ -2,7 +2,7 @@
 
     ./dev campaign fuzz --small                  # builds, a few seconds for each target
     ./dev campaign fuzz --large                  # two hours of one core, shared among the targets
-    python tests/crash/fuzz.py --seconds 300     # as the campaign, with a time of its own (after a first ./dev campaign)
+    python tests/crash/fuzz.py --seconds 300     # as the campaign, for so long (after a first ./dev campaign)
     python tests/crash/fuzz.py --keep            # makes tests/fuzz/corpus anew, of what was found worth keeping
 
 A target breaks a promise (tests/fuzz/*.cpp), a sanitizer reports, an input takes ten seconds, or 256 MiB at once, or a
@@ -155,7 +155,9 @@ def run_campaign(large: bool, seed: int, seconds: float | None = None, targets: 
 
 def write_seeds(target: str, place: Path) -> None:
     """Those of the target's own encoders, and what there is in tests/golden of it."""
-    replay = Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", ROOT / "build" / "dev")) / "tests" / "fuzz" / f"replay_{target}"
+    replay = (
+        Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", ROOT / "build" / "dev")) / "tests" / "fuzz" / f"replay_{target}"
+    )
     subprocess.run([replay, "--seeds", place], check=True)
     for path in (ROOT / "tests" / "golden").rglob("line-*/*"):
         data = path.read_bytes()
@@ -192,7 +194,7 @@ def keep(target: str) -> None:
                 old.unlink()
         (KEPT / target).mkdir(parents=True, exist_ok=True)
         for path in chosen:
-            shutil.copy(path, KEPT / target / path.name[:12])
+            shutil.copy(path, KEPT / target / f"{path.name[:12]}.input")
     print(f"{target}: {len(chosen)} inputs, and {len(regressions)} of mended bugs")
 
 
