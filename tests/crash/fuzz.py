@@ -123,12 +123,12 @@ def find_seeded_bug(seed: int) -> str | None:
 def try_target(target: str, seconds: float, seed: int) -> tuple[Run, list[str]]:
     """A run, and a sentence for each failure, with the input that made it."""
     found = BUILD / "findings" / target
-    shutil.rmtree(found, ignore_errors=True)
+    before = set(found.glob("*"))
     run = fuzz(target, seconds, seed, found, BUILD / "corpus" / target)
     if run.status == 0:
         return run, []
     (BUILD / f"{target}.log").write_text(run.log)
-    inputs = sorted(found.iterdir())
+    inputs = sorted(set(found.glob("*")) - before)
     where = f"input: {inputs[0]}" if inputs else "no input was kept"
     return run, [f"{target}: {run.complaint}; {where}; log: {BUILD / target}.log"]
 
