@@ -6,6 +6,8 @@
 #   build/peers  parallel HDF5 (unpacked from the distribution's packages) and ADIOS2 (from PyPI)
 # With --mpich
 #   build/mpich-venv   MPICH from PyPI, the second MPI that backstay is tested on
+# With --fuzz
+#   build/fuzz-tools   Clang with libFuzzer (unpacked from the distribution's packages; 65 MB to fetch)
 # Does nothing when they are there and made from the same lists. Only a missing compiler is installed into the
 # system, and only by root.
 set -euo pipefail
@@ -38,6 +40,11 @@ update_lists() {
   apt_here update >"$apt_dir/update.log" 2>&1 ||
     die "the distribution's package lists could not be fetched (see $apt_dir/update.log); is there a network?"
   lists_are_new=1
+}
+
+forget_lists() {
+  rm -rf "$apt_dir"
+  lists_are_new=
 }
 
 # All packages that installing the arguments on an empty machine would bring, sorted, one a line.
@@ -198,7 +205,7 @@ setup_deps() {
   echo "$key" >"$deps.part/.stamp"
   rm -rf "$deps"
   mv "$deps.part" "$deps"
-  rm -rf "$apt_dir"
+  forget_lists
 }
 
 # Parallel HDF5 speaks to any Open MPI of the same ABI, so that it runs on the one in build/venv; what else it needs is
@@ -214,7 +221,7 @@ setup_peers() {
   chosen=$(closure libhdf5-openmpi-dev | grep '^libhdf5-openmpi')
   # shellcheck disable=SC2086  # one word a package
   download_and_unpack "$peers" $chosen
-  rm -rf "$apt_dir"
+  forget_lists
   "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-deps --target "$peers/python" "$adios2"
   echo "$key" >"$peers/.stamp"
 }
@@ -231,6 +238,41 @@ setup_mpich() {
   echo "$root $mpich" >"$place/.stamp"
 }
 
+# Clang in whatever version the distribution has as its own. It finds the headers and libraries of the system's g++;
+# what it could need for other machines and languages is left out.
+setup_fuzz() {
+  local tools="$build/fuzz-tools" key version chosen
+  key=$(cat "$root/tools/setup.sh" /etc/os-release <(echo "$root") | sha256sum)
+  [[ $(cat "$tools/.stamp" 2>/dev/null) != "$key" ]] || return 0
+  have apt-get || die "there is no apt-get here, and Clang with libFuzzer is taken from the distribution's packages"
+  say "fetches Clang with libFuzzer into build/fuzz-tools"
+  rm -rf "$tools"
+  update_lists
+  version=$(closure clang | sed -n 's/^clang-\([0-9]*\)$/\1/p')
+  [[ -n $version ]] || die "the distribution does not have a package clang (see $apt_dir/resolve.log)"
+  packages=("clang-$version" "libclang-rt-$version-dev")
+  chosen=$(choose_packages | grep -vE '^lib32|i386|^libobjc|^libgc')
+  # shellcheck disable=SC2086  # one word a package
+  download_and_unpack "$tools" $chosen
+  forget_lists
+  wrap_clang "$tools" "$version"
+  echo "$key" >"$tools/.stamp"
+}
+
+# clang and clang++ find their libraries only through these wrappers, so that nothing else ever sees them.
+wrap_clang() {
+  local tool triple
+  triple=$(basename "$(dirname "$(find "$1/usr/lib" -name "libLLVM-$2.so*" -not -path '*/llvm-*' | head -n 1)")")
+  mkdir -p "$1/bin"
+  for tool in clang clang++; do
+    cat >"$1/bin/$tool" <<WRAPPER
+#!/bin/sh
+LD_LIBRARY_PATH="$1/usr/lib/llvm-$2/lib:$1/usr/lib/$triple:$1/lib/$triple" exec "$1/usr/lib/llvm-$2/bin/$tool" "\$@"
+WRAPPER
+    chmod +x "$1/bin/$tool"
+  done
+}
+
 mkdir -p "$build"
 exec 9>"$build/.setup.lock"
 flock 9 # two at once would unpack into the same place
@@ -242,4 +284,5 @@ offer_python_headers
 case ${1:-} in
   --peers) setup_peers ;;
   --mpich) setup_mpich ;;
+  --fuzz) setup_fuzz ;;
 esac

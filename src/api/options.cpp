@@ -165,6 +165,7 @@ engine::ParityConfig parity_of(Values& values, const std::string& name) {
 /// "0-3/4-7": nodes, in sets. Nothing where it is not of that form.
 std::optional<std::vector<std::vector<int>>> sets_of(const std::string& text) {
   constexpr std::uint64_t most = 1000000;
+  std::uint64_t all = 0;  // each node is in one set, so that more than `most` in all cannot be right
   std::vector<std::vector<int>> sets;
   for (const auto& set : split(text, '/')) {
     sets.emplace_back();
@@ -173,6 +174,8 @@ std::optional<std::vector<std::vector<int>>> sets_of(const std::string& text) {
       const auto first = parse_decimal(word.substr(0, dash));
       const auto last = dash == word.npos ? first : parse_decimal(word.substr(dash + 1));
       if (!first || !last || *first > *last || *last >= most) return {};
+      all += *last - *first + 1;
+      if (all > most) return {};
       for (auto node = *first; node <= *last; ++node) sets.back().push_back(static_cast<int>(node));
     }
   }

@@ -82,6 +82,7 @@ TEST(options, bad_values_say_what_is_wanted) {
                                        {"local.unit", "env:"},
                                        {"local.unit", "nodes:3-1"},
                                        {"local.unit", "nodes:0-x"},
+                                       {"local.unit", "nodes:0-999999/0-999999"},
                                        {"signals", "yes"}}) {
     const auto s = read_options({{name, value}}, {});
     ASSERT_FALSE(s.ok()) << name << "=" << value;

@@ -417,7 +417,8 @@ std::set<Member> lost_members(const catalog::Candidate& line, const BadFiles& ba
     const int g = catalog::group_of(line.manifest, rank);
     const auto& sources = line.sources[key.first];
     if (g < 0 ||
-        std::any_of(sources.begin(), sources.end(), [&](const auto& s) { return !bad.contains({key.first, s}); }))
+        std::any_of(
+            sources.begin(), sources.end(), [&, f = key.first](const auto& s) { return !bad.contains({f, s}); }))
       continue;
     const auto& members = line.manifest.groups[static_cast<std::size_t>(g)].members;
     lost.emplace(static_cast<std::size_t>(g), std::find(members.begin(), members.end(), rank) - members.begin());

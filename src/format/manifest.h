@@ -75,8 +75,8 @@ struct Table {
 
 Bytes encode_table(const Table& table);
 Result<Table> decode_table(ByteView bytes);
-/// At least the rows of `rank`, without taking the others apart: a table of all ranks is long, and in the usual restart
-/// each rank reads it for its own rows.
+/// At least the rows of `rank` of a table that encode_table() wrote, without taking the others apart: a table of all
+/// ranks is long, and in the usual restart each rank reads it for its own rows.
 Result<Table> decode_rows(ByteView bytes, int rank);
 
 }  // namespace backstay::format

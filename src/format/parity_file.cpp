@@ -1,6 +1,7 @@
 #include "format/parity_file.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/text.h"
 
@@ -28,7 +29,7 @@ Result<ParityHeader> decode_parity_header(ByteView first_page) {
                   [](std::byte b) { return b != std::byte{0}; }))
     return damaged("bytes after its first line were altered");
   const auto words = split(all.substr(magic.size(), end - magic.size()), ' ');
-  const auto version = parse_decimal(words[0]);
+  const auto version = words.empty() ? std::nullopt : parse_decimal(words[0]);
   if (!version) return damaged("its first line is not that of a parity file");
   if (*version != format_version)
     return fail(Code::version, "it is of format version ", *version, ", and this backstay reads version ",

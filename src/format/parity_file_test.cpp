@@ -24,6 +24,7 @@ TEST(parity_file, a_header_of_up_to_255_shards_comes_back_as_it_was) {
 TEST(parity_file, other_files_and_versions_are_refused) {
   EXPECT_EQ(decode_parity_header(Bytes(page)).failure().code, Code::corrupt);
   EXPECT_EQ(decode_parity_header({}).failure().code, Code::corrupt);
+  EXPECT_EQ(decode_parity_header(as_bytes("backstay parity \n")).failure().code, Code::corrupt);
   Bytes other = encode_parity_header(sample(3));
   other[std::string_view("backstay parity ").size()] = std::byte{'2'};
   EXPECT_EQ(decode_parity_header(other).failure().code, Code::version);
