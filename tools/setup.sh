@@ -6,6 +6,8 @@
 #   build/peers  parallel HDF5 (unpacked from the distribution's packages) and ADIOS2 (from PyPI)
 # With --mpich
 #   build/mpich-venv   MPICH from PyPI, the second MPI that backstay is tested on
+# With --model
+#   build/model  the model checker Spin, unpacked from the distribution's package
 # Does nothing when they are there and made from the same lists. Only a missing compiler is installed into the
 # system, and only by root.
 set -euo pipefail
@@ -38,6 +40,11 @@ update_lists() {
   apt_here update >"$apt_dir/update.log" 2>&1 ||
     die "the distribution's package lists could not be fetched (see $apt_dir/update.log); is there a network?"
   lists_are_new=1
+}
+
+forget_lists() {
+  rm -rf "$apt_dir"
+  lists_are_new=
 }
 
 # All packages that installing the arguments on an empty machine would bring, sorted, one a line.
@@ -198,7 +205,7 @@ setup_deps() {
   echo "$key" >"$deps.part/.stamp"
   rm -rf "$deps"
   mv "$deps.part" "$deps"
-  rm -rf "$apt_dir"
+  forget_lists
 }
 
 # Parallel HDF5 speaks to any Open MPI of the same ABI, so that it runs on the one in build/venv; what else it needs is
@@ -214,7 +221,7 @@ setup_peers() {
   chosen=$(closure libhdf5-openmpi-dev | grep '^libhdf5-openmpi')
   # shellcheck disable=SC2086  # one word a package
   download_and_unpack "$peers" $chosen
-  rm -rf "$apt_dir"
+  forget_lists
   "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-deps --target "$peers/python" "$adios2"
   echo "$key" >"$peers/.stamp"
 }
@@ -231,6 +238,21 @@ setup_mpich() {
   echo "$root $mpich" >"$place/.stamp"
 }
 
+# Half a megabyte; it needs libc, and a C compiler for what it makes.
+setup_model() {
+  local model="$build/model" key
+  key=$(cat "$root/tools/setup.sh" /etc/os-release | sha256sum)
+  [[ $(cat "$model/.stamp" 2>/dev/null) != "$key" ]] || return 0
+  have apt-get || { have spin && return 0; } ||
+    die "there is no apt-get here: install the model checker Spin with your package manager"
+  say "fetches the model checker Spin into build/model"
+  rm -rf "$model"
+  update_lists
+  download_and_unpack "$model" spin
+  forget_lists
+  echo "$key" >"$model/.stamp"
+}
+
 mkdir -p "$build"
 exec 9>"$build/.setup.lock"
 flock 9 # two at once would unpack into the same place
@@ -242,4 +264,5 @@ offer_python_headers
 case ${1:-} in
   --peers) setup_peers ;;
   --mpich) setup_mpich ;;
+  --model) setup_model ;;
 esac
