@@ -97,6 +97,7 @@ byte uncertain[2];  /* seen as whole, though a power cut may take them */
 
 /* ---- storage ---------------------------------------------------------------------------------------------------- */
 
+/* Of no use beyond one step: not part of a state. Only steps that cannot be left in the middle may use them. */
 hidden byte i, j, p, s, k, best, visible, present, right, durable_somewhere, count;
 
 inline find(st, line, slot) {
@@ -293,13 +294,9 @@ byte items = 0;
 #define same_line(one, other) (store[s].at[k].one != 0 && store[s].at[k].one == store[i].at[j].other)
 #define is_open(p, how) (matters[s * SLOTS + k] && store[s].at[k].bytes[p] != 0 && !(store[s].at[k].how & bit_of(p)))
 
-inline count_items() {
-  items = 0;
+inline find_what_matters() {
   for (s : 0 .. STORES - 1) {
     for (k : 0 .. SLOTS - 1) {
-      items = items + (store[s].at[k].name != store[s].at[k].durable);
-      items = items + (store[s].at[k].manifest != store[s].at[k].durable_manifest);
-      items = items + (store[s].at[k].manifest && !store[s].at[k].manifest_synced);
       matters[s * SLOTS + k] = 0;
       for (i : 0 .. STORES - 1) {
         for (j : 0 .. SLOTS - 1) {
@@ -311,18 +308,32 @@ inline count_items() {
           fi
         }
       }
+    }
+  }
+}
+
+inline count_items() {
+  find_what_matters();
+  items = 0;
+  for (s : 0 .. STORES - 1) {
+    for (k : 0 .. SLOTS - 1) {
+      items = items + (store[s].at[k].name != store[s].at[k].durable);
+      items = items + (store[s].at[k].manifest != store[s].at[k].durable_manifest);
+      items = items + (store[s].at[k].manifest && !store[s].at[k].manifest_synced);
       for (p : 0 .. RANKS - 1) {
         items = items + is_open(p, entered) + is_open(p, synced)
       }
     }
   }
 }
+
 inline next_fate() {
   count = (fate >> i) & 1;
   i++
 }
 
 inline apply_fate() {
+  find_what_matters();
   i = 0;
   for (s : 0 .. STORES - 1) {
     for (k : 0 .. SLOTS - 1) {
