@@ -11,9 +11,9 @@
  * An agreement needs all ranks. A rank may lose patience with it at any time (TIMEOUTS), after the others have got its
  * part or all parts: so some may know the outcome and others not.
  *
- * With STRICT a directory never has the manifest of another line, as format.md says. That needs SYNC_TAKEN: a directory
- * that is taken for a new line is synced first, because the removal of its manifest may never have been, where a job was
- * killed between the two.
+ * With STRICT a directory never has the manifest of another line, as format.md says. The code does not keep that to the
+ * letter: a job may be killed between the removal of a manifest and its sync, and the next one finds a directory without
+ * a manifest and takes it. SYNC_TAKEN, a sync of such a directory before it gets its new name, mends that.
  *
  * Each BUG_... takes one step out of the protocol; the model checker has to notice. */
 
@@ -563,6 +563,17 @@ inline may_fail() {
 inline prepare() {
   if
   :: leads(rank, mine) ->
+#ifdef SYNC_TAKEN
+    d_step {
+      for (k : 0 .. SLOTS - 1) {
+        if
+        :: is_unused(mine, k, line) -> sync_directory(store[mine].at[k])
+        :: else
+        fi
+      }
+      skip
+    }
+#endif
     atomic {
       may_fail();
       d_step {
@@ -573,16 +584,6 @@ inline prepare() {
         skip
       }
     }
-#ifdef SYNC_TAKEN
-    d_step {
-      find(mine, line, slot);
-      if
-      :: !bad && slot != NONE -> sync_directory(store[mine].at[slot])
-      :: else
-      fi;
-      skip
-    }
-#endif
 #ifndef BUG_NO_LEVEL_SYNC
     d_step {
       if

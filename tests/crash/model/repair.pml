@@ -312,12 +312,7 @@ inline work() {
       meet(failed);
       assert(fate == again || fate == lost)
     fi;
-#ifndef BUG_NO_ALARM
-    if
-    :: fate == again && same_ranks -> assert(false)
-    :: else
-    fi
-#endif
+    assert(fate != again || !same_ranks)
   :: fate == lost -> end_as(lost); break
   :: fate == has_finished ->
     meet(closing);
