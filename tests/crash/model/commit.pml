@@ -15,6 +15,9 @@
  * letter: a job may be killed between the removal of a manifest and its sync, and the next one finds a directory without
  * a manifest and takes it. SYNC_TAKEN, a sync of such a directory before it gets its new name, mends that.
  *
+ * With PRUNE a job that was launched again prunes to one line before it writes. A line whose rename was never synced may
+ * be all that is left then, and a power cut takes it. SYNC_AT_OPEN mends both: a job first syncs what it finds.
+ *
  * Each BUG_... takes one step out of the protocol; the model checker has to notice. */
 
 #ifndef LINES
@@ -37,6 +40,12 @@
 #endif
 #ifndef LEVELS
 #define LEVELS 3 /* 1: local, 2: shared, 3: both */
+#endif
+
+#ifdef PRUNE
+#define KEPT 1
+#else
+#define KEPT KEEP
 #endif
 
 #define RANKS 3
@@ -251,7 +260,7 @@ inline check_lines(level) {
   for (j : 1 .. LINES) {
     i = LINES + 1 - j;
     if
-    :: count < KEEP && (committed[level] & bit_of(i)) ->
+    :: count < KEPT && (committed[level] & bit_of(i)) ->
       look_at(level, i);
       assert(visible && present == ALL && right == ALL)
     :: else
@@ -261,6 +270,16 @@ inline check_lines(level) {
     :: else
     fi
   }
+}
+
+/* Once there was a line there always is one. */
+inline check_any(level) {
+  count = 0;
+  for (i : 1 .. LINES) {
+    look_at(level, i);
+    count = count + (visible && present == ALL && right == ALL)
+  }
+  assert(count > 0 || committed[level] == 0)
 }
 
 /* While nobody has lost patience and no storage failed, a manifest anywhere means that all of its line is safe
@@ -446,6 +465,17 @@ inline lose_node(st) {
 }
 
 inline relaunch() {
+#ifdef SYNC_AT_OPEN
+  for (s : 0 .. STORES - 1) {
+    for (k : 0 .. SLOTS - 1) {
+      if
+      :: store[s].at[k].name != 0 -> sync_directory(store[s].at[k])
+      :: else
+      fi
+    }
+    sync_level(s)
+  }
+#endif
   note_lines(0, true);
   note_lines(1, true);
   first_line = 1;
@@ -512,6 +542,8 @@ end:
         check_directories();
         check_lines(0);
         check_lines(1);
+        check_any(0);
+        check_any(1);
         if
         :: undisturbed -> check_newer_lines(0); check_newer_lines(1)
         :: else
@@ -854,6 +886,14 @@ proctype rank_process(byte rank) provided (!down || stopped == _pid - 2) {
 start:
   {
     d_step { line = first_line; starting-- }
+#ifdef PRUNE
+    if
+    :: crashes_left < CRASHES ->
+      d_step { level = 1; mine = store_of(level, rank) }
+      retire_surplus(1)
+    :: else
+    fi;
+#endif
     do
     :: line > LINES -> break
     :: line <= LINES ->
