@@ -12,11 +12,11 @@
  * part or all parts: so some may know the outcome and others not.
  *
  * With STRICT a directory never has the manifest of another line, as format.md says. The code does not keep that to the
- * letter: a job may be killed between the removal of a manifest and its sync, and the next one finds a directory without
- * a manifest and takes it. SYNC_TAKEN, a sync of such a directory before it gets its new name, mends that.
+ * letter: a job may be killed between the removal of a manifest and its sync, and the next one finds a directory
+ * without a manifest and takes it. SYNC_TAKEN, a sync of such a directory before it gets its new name, mends that.
  *
- * With PRUNE a job that was launched again prunes to one line before it writes. A line whose rename was never synced may
- * be all that is left then, and a power cut takes it. SYNC_AT_OPEN mends both: a job first syncs what it finds.
+ * With PRUNE a job that was launched again prunes to one line before it writes. A line whose rename was never synced
+ * may be all that is left then, and a power cut takes it. SYNC_AT_OPEN mends both: a job first syncs what it finds.
  *
  * Each BUG_... takes one step out of the protocol; the model checker has to notice. */
 
@@ -167,7 +167,8 @@ inline take_directory(st, line) {
     fi
   }
   assert(j != NONE); /* retention bounds the directories */
-  printf("rank %d: store %d: directory %d of line %d becomes line %d\n", rank, st, j, store[st].at[j].name, line);
+  printf("rank %d: store %d: directory %d of line %d becomes line %d\n", rank, st, j,
+    store[st].at[j].name, line);
   store[st].at[j].name = line
 }
 
@@ -328,8 +329,8 @@ inline check_directories() {
 
 /* ---- crashes ---------------------------------------------------------------------------------------------------- */
 
-/* Each item that was not synced has a bit of `fate`: whether it survives. A first pass counts them, a second one lets it
- * come true. What lies in a directory without a manifest does not matter, unless another store has one. */
+/* Each item that was not synced has a bit of `fate`: whether it survives. A first pass counts them, a second one lets
+ * it come true. What lies in a directory without a manifest does not matter, unless another store has one. */
 hidden byte matters[STORES * SLOTS];
 short fate = 0;
 byte items = 0;

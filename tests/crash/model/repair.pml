@@ -1,8 +1,8 @@
-/* How those who are left go on when a process dies: Crew::meet() and Crew::repair() of src/comm/crew.cpp, their callers in
- * src/api/session_repair.cpp, plan_repair() of src/comm/repair_plan.cpp; docs/decisions/0011-online-repair.md.
+/* How those who are left go on when a process dies: Crew::meet() and Crew::repair() of src/comm/crew.cpp, their callers
+ * in src/api/session_repair.cpp, plan_repair() of src/comm/repair_plan.cpp; docs/decisions/0011-online-repair.md.
  *
- * WORKERS ranks and SPARES. A worker makes a collective call in the body of loop(), then comes to the meeting at the end
- * of loop(), then to that of the end of the session. Processes die anywhere, CRASHES at most.
+ * WORKERS ranks and SPARES. A worker makes a collective call in the body of loop(), then comes to the meeting at the
+ * end of loop(), then to that of the end of the session. Processes die anywhere, CRASHES at most.
  *
  * What MPI gives (MPI-5, user-level failure mitigation): an agreement ends with the same outcome for all who live, once
  * each has come or died, and tells all of a death or none. So does a shrink: all who live get the same group. Any other
@@ -33,6 +33,7 @@
 #define bit_of(n) (1 << (n))
 #define i_am_dead (dead & bit_of(me))
 
+/* What a process says when it comes (Word); how a meeting ends (Fate); what it is. */
 mtype = { failed, finished, closing, waiting, has_finished, has_closed, again, lost, none, nothing, agreement, shrink };
 
 byte dead = 0; /* processes, as bits */
@@ -213,7 +214,8 @@ inline plan(g) {
   skip
 }
 
-#define count_of(bits) (((bits) & 1) + (((bits) >> 1) & 1) + (((bits) >> 2) & 1) + (((bits) >> 3) & 1) + (((bits) >> 4) & 1))
+#define count_of(bits) \
+  (((bits) & 1) + (((bits) >> 1) & 1) + (((bits) >> 2) & 1) + (((bits) >> 3) & 1) + (((bits) >> 4) & 1))
 
 inline adopt() {
   group[mine].adopted = group[mine].adopted | bit_of(me);
