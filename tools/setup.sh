@@ -8,6 +8,8 @@
 #   build/mpich-venv   MPICH from PyPI, the second MPI that backstay is tested on
 # With --fuzz
 #   build/fuzz-tools   Clang with libFuzzer (unpacked from the distribution's packages; 65 MB to fetch)
+# With --model
+#   build/model  the model checker Spin, unpacked from the distribution's package
 # Does nothing when they are there and made from the same lists. Only a missing compiler is installed into the
 # system, and only by root.
 set -euo pipefail
@@ -273,6 +275,21 @@ WRAPPER
   done
 }
 
+# Half a megabyte; it needs libc, and a C compiler for what it makes.
+setup_model() {
+  local model="$build/model" key
+  key=$(cat "$root/tools/setup.sh" /etc/os-release | sha256sum)
+  [[ $(cat "$model/.stamp" 2>/dev/null) != "$key" ]] || return 0
+  have apt-get || { have spin && return 0; } ||
+    die "there is no apt-get here: install the model checker Spin with your package manager"
+  say "fetches the model checker Spin into build/model"
+  rm -rf "$model"
+  update_lists
+  download_and_unpack "$model" spin
+  forget_lists
+  echo "$key" >"$model/.stamp"
+}
+
 mkdir -p "$build"
 exec 9>"$build/.setup.lock"
 flock 9 # two at once would unpack into the same place
@@ -285,4 +302,5 @@ case ${1:-} in
   --peers) setup_peers ;;
   --mpich) setup_mpich ;;
   --fuzz) setup_fuzz ;;
+  --model) setup_model ;;
 esac
