@@ -226,6 +226,7 @@ Result<Outcome> Engine::checkpoint(bool now, bool signal) { return in_words(chec
 
 Result<Outcome> Engine::checkpoint_here(bool now, bool signal) {
   decider_.begin_call(monotonic());
+  pace_.call();
   ++checkpoints_;
   if (position_ < missed_until_) {
     ++position_;
@@ -255,6 +256,7 @@ Result<void> Engine::start_agreement(bool signal) {
 
 Result<void> Engine::finish_agreement() {
   if (!agreement_) return {};
+  const Waiting waiting;
   for (auto pause = std::chrono::microseconds(5);; pause = std::min(2 * pause, std::chrono::microseconds(500))) {
     const auto done = agreement_->test();
     if (!done && done.failure().code == Code::timeout) return others_missing();
@@ -314,7 +316,6 @@ void Engine::start_over() {
   owed_.assign(owed_.size(), false);
   groups_.use_app(reunion_->take());
   reunion_.reset();
-  left_ = {};
 }
 
 /// Collective, with nothing in flight on any rank. Which lines are whole is looked up: a commit may have been seen by
@@ -357,16 +358,18 @@ Result<void> Engine::meet(bool wait_long) {
 
 /// A rank that is late notices at its next agreement. If the program computes several steps between two of them, that
 /// rank meets the others in the program's own communication before: they must not wait for it here, for a whole
-/// time-out at each of these steps. So checkpoint() waits no longer than a few times what the program has computed
-/// since the last one. Ranks that do not talk to each other fall apart by less than they catch up again, so all meet.
-/// Once every rank has come, it waits a little longer, some times, so that few calls are made before all agree.
+/// time-out at each of these steps. So checkpoint() waits no longer than a few times what the program computes between
+/// two calls. Ranks that do not talk to each other fall apart by less than they catch up
+/// again, so all meet. Once every rank has come, it waits a little longer, some times, so that few calls are made
+/// before all agree.
 Result<void> Engine::come_together(bool wait_long) {
   using Duration = std::chrono::steady_clock::duration;
   constexpr Duration a_moment = std::chrono::milliseconds(50);
   constexpr int moments = 5;
   const auto start = std::chrono::steady_clock::now();
+  const Waiting waiting;
   const Duration longest = config_.timeout;
-  const Duration shorter = wait_long ? longest : as_long_as_it_computed(start);
+  const Duration shorter = wait_long ? longest : as_long_as_it_computes();
   if (!reunion_) {
     reunion_.emplace();
     moments_left_ = moments;
@@ -381,8 +384,6 @@ Result<void> Engine::come_together(bool wait_long) {
     const Duration bound = stay_a_moment ? std::min(std::max(shorter, a_moment), longest) : shorter;
     if (waited >= (must_stay ? longest : bound)) {
       if (stay_a_moment) --moments_left_;
-      if (must_stay) reunion_->give_up();
-      left_ = std::chrono::steady_clock::now();
       return others_missing();
     }
     if (hooks_.pump) hooks_.pump();
@@ -394,13 +395,12 @@ Result<void> Engine::come_together(bool wait_long) {
 }
 
 /// How long a call of checkpoint() waits for those who were missed.
-std::chrono::steady_clock::duration Engine::as_long_as_it_computed(std::chrono::steady_clock::time_point now) const {
+std::chrono::steady_clock::duration Engine::as_long_as_it_computes() const {
   using Duration = std::chrono::steady_clock::duration;
   constexpr int times_computed = 4;
   const Duration longest = config_.timeout;
-  const Duration shortest = std::min<Duration>(std::chrono::microseconds(100), longest);
-  if (left_ == std::chrono::steady_clock::time_point{}) return shortest;
-  return std::clamp(times_computed * (now - left_), shortest, longest);
+  return std::clamp(times_computed * pace_.computes(), std::min<Duration>(std::chrono::microseconds(100), longest),
+                    longest);
 }
 
 // ---- what is due -----------------------------------------------------------------------------------------------

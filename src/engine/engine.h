@@ -13,6 +13,7 @@
 #include "engine/background.h"
 #include "engine/groups.h"
 #include "engine/line_reader.h"
+#include "engine/pace.h"
 #include "engine/reunion.h"
 #include "plan/decider.h"
 #include "region/region_set.h"
@@ -98,7 +99,7 @@ class Engine {
   Result<void> start_agreement(bool signal);
   Result<void> meet(bool wait_long = true);
   Result<void> come_together(bool wait_long);
-  std::chrono::steady_clock::duration as_long_as_it_computed(std::chrono::steady_clock::time_point now) const;
+  [[nodiscard]] std::chrono::steady_clock::duration as_long_as_it_computes() const;
   template <class T>
   Result<T> in_words(Result<T> result) const;
   Result<Outcome> checkpoint_here(bool now, bool signal);
@@ -136,11 +137,11 @@ class Engine {
   std::optional<Reunion> reunion_;  ///< under way
   std::int64_t checkpoints_ = 0;    ///< calls of checkpoint() that this rank has made
   std::int64_t resumes_ = 0;        ///< calls of resume() that have ended well here
-  std::chrono::steady_clock::time_point left_{};  ///< the last wait for those who were missed
-  int moments_left_ = 0;                          ///< waits for answers of ranks that have come
-  bool half_resumed_ = false;                     ///< the last one ended well on some ranks only
-  std::uint64_t resumed_call_ = 0;                ///< the state at this call is the one that was put back
-  std::vector<bool> forced_;                      ///< levels that the next call must write: copies were missing
+  Pace pace_;
+  int moments_left_ = 0;            ///< waits for answers of ranks that have come
+  bool half_resumed_ = false;       ///< the last one ended well on some ranks only
+  std::uint64_t resumed_call_ = 0;  ///< the state at this call is the one that was put back
+  std::vector<bool> forced_;        ///< levels that the next call must write: copies were missing
   std::vector<std::pair<std::string, std::uint64_t>> other_lines_;  ///< newest ones at levels that are not ours
   std::vector<bool> last_levels_;                                   ///< of the last checkpoint
   std::vector<bool> owed_;                                          ///< levels that fell due and were passed over since

@@ -13,13 +13,14 @@ namespace {
 using std::chrono::milliseconds;
 
 /// Carries `reunion` on in one call, as long as a program would stay in it.
-bool agreed_in(Reunion& reunion, comm::Comm& comm, const Reunion::Here& here, milliseconds bound) {
+bool agreed_in(Reunion& reunion, comm::Comm& comm, const Reunion::Here& here, milliseconds bound, bool stays = false) {
   const auto end = std::chrono::steady_clock::now() + bound;
+  const auto long_end = end + milliseconds(5000);
   while (true) {
     const auto together = reunion.advance(comm, here);
     EXPECT_TRUE(together.ok()) << together.failure().what;
     if (!together || *together) return together.ok();
-    if (std::chrono::steady_clock::now() >= end) return false;
+    if (std::chrono::steady_clock::now() >= (stays && reunion.must_stay(here.call) ? long_end : end)) return false;
     std::this_thread::sleep_for(milliseconds(1));
   }
 }
@@ -75,25 +76,51 @@ TEST(Reunion, a_proposal_that_a_rank_has_passed_is_refused_and_the_next_one_is_f
   });
 }
 
-TEST(Reunion, a_rank_that_gave_up_is_met_again_by_those_who_waited_for_it_in_vain_behind_the_proposal) {
+TEST(Reunion, a_rank_that_did_not_stay_begins_again_with_those_who_waited_for_it_in_vain) {
   std::barrier<> both(2);
   comm::run_ranks(
       2,
       [&](comm::Comm& comm) {
         Reunion reunion;
         until_rank_0_has_said_yes(comm, both, reunion);
-        if (comm.rank() == 0) reunion.give_up();
+        if (comm.rank() == 0) {
+          EXPECT_FALSE(agreed_in(reunion, comm, {5, false, {}}, milliseconds(0)));
+        }
         both.arrive_and_wait();
         if (comm.rank() == 1) {
           ASSERT_TRUE(agreed_in(reunion, comm, {2, false, {}}, milliseconds(50))) << "rank 0 said yes";
           EXPECT_EQ(reunion.take()->all_max({1}).failure().code, Code::timeout);
           reunion = {};
         }
-        ASSERT_TRUE(agreed_in(reunion, comm, {4, false, {}}, milliseconds(5000)));
-        EXPECT_GE(reunion.last_alone(), 4U);
+        ASSERT_TRUE(agreed_in(reunion, comm, {6, false, {}}, milliseconds(5000)));
+        EXPECT_GE(reunion.last_alone(), 6U);
         both.arrive_and_wait();
       },
       milliseconds(100));
+}
+
+/// One says yes and may not stay; others have passed the proposal; rank 2 comes only later.
+TEST(Reunion, a_rank_that_did_not_stay_goes_through_the_same_rounds_as_one_that_refused) {
+  std::barrier<> all(3);
+  comm::run_ranks(3, [&](comm::Comm& comm) {
+    Reunion reunion;
+    Reunion::Here here{1, false, {}};
+    for (int look = 0; look < 2; ++look) {  // the last one to look again hears the first proposal, and says yes
+      EXPECT_FALSE(agreed_in(reunion, comm, here, milliseconds(0)));
+      all.arrive_and_wait();
+    }
+    here.call = comm.rank() == 2 ? 2 : 1000 * (comm.rank() + 1);
+    if (comm.rank() != 2) {
+      EXPECT_FALSE(agreed_in(reunion, comm, here, milliseconds(comm.rank())));
+    }
+    all.arrive_and_wait();
+    for (; !agreed_in(reunion, comm, here, milliseconds(1), true) && here.call < 100000; ++here.call) {
+    }
+    EXPECT_LE(here.call, reunion.last_alone() + 1);
+    const auto last = reunion.take()->all_max({static_cast<std::int64_t>(reunion.last_alone())});
+    ASSERT_TRUE(last.ok());
+    EXPECT_EQ(static_cast<std::uint64_t>(last->front()), reunion.last_alone());
+  });
 }
 
 }  // namespace
