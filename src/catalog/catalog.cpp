@@ -86,6 +86,14 @@ Result<std::vector<Holding>> scan(store::Store& store, const std::string& level)
   return out;
 }
 
+Result<void> make_names_durable(store::Store& store, const std::string& level) {
+  const auto lines = directories(store, level);
+  if (!lines) return lines.failure();
+  if (lines->empty()) return {};
+  for (auto line : *lines) BACKSTAY_TRY(store.sync_dir(line_dir(level, line)));
+  return store.sync_dir(level);
+}
+
 Result<void> prepare(store::Store& store, const std::string& level, std::uint64_t line,
                      const std::vector<std::uint64_t>& whole) {
   BACKSTAY_TRY(store.make_dir(level));

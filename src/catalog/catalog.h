@@ -27,6 +27,10 @@ struct Holding {
 /// All line directories of a level in this store, oldest first. A store without the level's directory holds none.
 Result<std::vector<Holding>> scan(store::Store& store, const std::string& level);
 
+/// What a new job does first with a store that it writes to: what it sees there may be in the page cache only, as the
+/// job before it was killed between a change and its sync. Then nothing that is built on it outlives it (decision 12).
+Result<void> make_names_durable(store::Store& store, const std::string& level);
+
 // The steps of a commit in one store, taken by one rank of those that share it. Between them the ranks agree
 // (engine/line_writer). Invariant: a name `manifest` exists only after every byte that it lists is durable in every
 // store, and the files of a directory are overwritten only after its `manifest` is durably gone.

@@ -78,6 +78,7 @@ Result<void> Engine::open() {
   job_.id = as_text(*agreed_id);
   BACKSTAY_TRY(agree(groups_.app(), make_levels()));
   BACKSTAY_TRY(agree(groups_.app(), lock_directories()));
+  BACKSTAY_TRY(agree(groups_.app(), make_names_durable()));
   const auto inventory = take_inventory(levels_, {}, groups_.app());
   if (!inventory) return inventory.failure();
   BACKSTAY_TRY(look_at_other_levels());
@@ -189,6 +190,12 @@ Result<void> Engine::lock_directories() {
   for (auto& level : levels_)
     if (level.leader && level.config.kind != LevelKind::memory)
       level.lock = locks_.at(is_on_nodes(level.config.kind) ? config_.local_dir : config_.shared_dir);
+  return {};
+}
+
+Result<void> Engine::make_names_durable() {
+  for (auto& level : levels_)
+    if (level.leader) BACKSTAY_TRY(catalog::make_names_durable(*level.store, level.name));
   return {};
 }
 

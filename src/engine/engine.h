@@ -95,6 +95,7 @@ class Engine {
   Result<void> look_at_other_levels();
   Result<void> make_level(Level& level);
   Result<void> lock_directories();
+  Result<void> make_names_durable();
   Result<void> finish_agreement();
   Result<void> start_agreement(bool signal);
   Result<void> meet(bool wait_long = true);

@@ -315,6 +315,7 @@ class JobRank {
   }
   /// This rank has said that a line is committed.
   [[nodiscard]] bool committed() const { return committed_; }
+  void prune() { must(engine_->prune(1)); }
   void try_to_resume() { (void)engine_->resume().ok(); }
   void checkpoint(int n) {
     become(n);
@@ -500,6 +501,31 @@ TEST_P(crashpoints, the_first_line_of_all_is_there_or_it_is_a_fresh_start) {
     crash(trial.disks, kind, static_cast<unsigned>(at));
     const int found = found_in(trial);
     ASSERT_TRUE(found >= oldest && found <= 1) << "state " << found << ", " << oldest << " was committed";
+  }
+}
+
+/// Found by the model of the commit: a job takes what it finds for durable, removes what is older, and then the power
+/// fails.
+TEST_P(crashpoints, what_a_killed_job_left_unsynced_is_durable_before_older_lines_are_removed) {
+  const auto kind = std::get<1>(GetParam());
+  Trial base{level(), dir_.path(), {}};
+  for (const char* where : {"shared", "node-0", "node-1"}) base.disks[where] = std::make_shared<Disk>();
+  (void)run_job(base, 0);
+  const auto operations = run_job(base, 0).operations;
+  for (std::uint64_t at = 1; at <= operations; ++at) {
+    SCOPED_TRACE("stopped at operation " + std::to_string(at));
+    Trial trial = base;
+    trial.disks = copy_of(base.disks);
+    (void)run_job(trial, at);
+    std::atomic<int> resumed = 0;
+    comm::run_ranks(ranks, [&](comm::Comm& comm) {
+      JobRank job(comm, trial.level, trial.dir, trial.disks, std::make_shared<store::FaultPlan>());
+      const int n = job.resumed();
+      if (comm.rank() == 0) resumed = n;
+      job.prune();
+    });
+    crash(trial.disks, kind, static_cast<unsigned>(at));
+    ASSERT_EQ(found_in(trial), resumed);
   }
 }
 

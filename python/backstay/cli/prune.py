@@ -39,6 +39,7 @@ def prune(
         kept, removed = _decide(opened, levels, keep, trust)
         freed = sum(_size(line) for line in removed)
         if not dry_run:
+            _make_names_durable(kept)
             _remove(removed)
     if as_json:
         _print_json(kept, removed, freed, dry_run)
@@ -79,6 +80,17 @@ def _size(line: Line) -> int:
         with contextlib.suppress(OSError):
             total += sum(entry.stat(follow_symlinks=False).st_size for entry in os.scandir(holding.path))
     return total
+
+
+def _make_names_durable(lines: list) -> None:
+    """A job that was killed may have left the names of a line that is kept in the page cache only."""
+    for line in lines:
+        for holding in line.holdings:
+            try:
+                _sync(holding.path)
+                _sync(holding.path.parent)
+            except OSError as error:
+                raise Problem(f"{line.heading} cannot be made durable ({error}): nothing was removed.", "io") from error
 
 
 def _remove(lines: list) -> None:

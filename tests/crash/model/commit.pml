@@ -11,12 +11,10 @@
  * An agreement needs all ranks. A rank may lose patience with it at any time (TIMEOUTS), after the others have got its
  * part or all parts: so some may know the outcome and others not.
  *
- * With STRICT a directory never has the manifest of another line, as format.md says. The code does not keep that to the
- * letter: a job may be killed between the removal of a manifest and its sync, and the next one finds a directory
- * without a manifest and takes it. SYNC_TAKEN, a sync of such a directory before it gets its new name, mends that.
- *
- * With PRUNE a job that was launched again prunes to one line before it writes. A line whose rename was never synced
- * may be all that is left then, and a power cut takes it. SYNC_AT_OPEN mends both: a job first syncs what it finds.
+ * With STRICT a directory never has the manifest of another line, as format.md says. With PRUNE a job that was launched
+ * again prunes to one line before it writes. Both need that a job first syncs what it finds, as one that was killed may
+ * have left it unsynced (BUG_NO_OPEN_SYNC). SYNC_TAKEN, a sync of a directory before it gets its new name, would be
+ * enough for the first.
  *
  * Each BUG_... takes one step out of the protocol; the model checker has to notice. */
 
@@ -466,7 +464,7 @@ inline lose_node(st) {
 }
 
 inline relaunch() {
-#ifdef SYNC_AT_OPEN
+#ifndef BUG_NO_OPEN_SYNC
   for (s : 0 .. STORES - 1) {
     for (k : 0 .. SLOTS - 1) {
       if
