@@ -366,9 +366,8 @@ Result<void> Engine::meet(bool wait_long) {
 /// A rank that is late notices at its next agreement. If the program computes several steps between two of them, that
 /// rank meets the others in the program's own communication before: they must not wait for it here, for a whole
 /// time-out at each of these steps. So checkpoint() waits no longer than a few times what the program computes between
-/// two calls. Ranks that do not talk to each other fall apart by less than they catch up
-/// again, so all meet. Once every rank has come, it waits a little longer, some times, so that few calls are made
-/// before all agree.
+/// two calls. Ranks that do not talk to each other fall apart by less than they catch up again, so all meet. Once every
+/// rank has come, it waits a little longer, some times, so that few calls are made before all agree.
 Result<void> Engine::come_together(bool wait_long) {
   using Duration = std::chrono::steady_clock::duration;
   constexpr Duration a_moment = std::chrono::milliseconds(50);

@@ -114,12 +114,6 @@ class Launch:
         guard.send([pid for rank, pid in found.items() if rank in ranks], 9)
         return any(rank in ranks for rank in found)
 
-    def said(self, word: str) -> bool:
-        """A line of stdout begins with this word already."""
-        return any(
-            line.startswith(word) for line in Path(f"/proc/self/fd/{self.out.fileno()}").read_text().splitlines()
-        )
-
     def _wait(self) -> int:
         """The launcher's status; 200 where it does not end although all ranks have: prterun of Open MPI 5.0 sometimes
         waits for a lock of its own, and `backstay run` ends it then."""
