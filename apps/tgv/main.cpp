@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -25,6 +26,9 @@ struct backstay::describe<tgv::Record> {
 };
 
 namespace {
+
+/// Of this process in the communicator that it works in; nothing before it has one.
+std::optional<int> rank_at_work;
 
 struct NamedField {
   const char* name;
@@ -66,6 +70,7 @@ void require_same_run(const Kept& saved, const Kept& given, const tgv::Simulatio
 /// From the newest checkpoint, or from the beginning, to the end. After the loss of a rank it is called again, in
 /// another communicator: all that belongs to a communicator or to a rank is made here.
 void simulate_to_the_end(backstay::Session& run, const tgv::Options& options, std::size_t& printed) {
+  rank_at_work = run.rank();
   tgv::Simulation sim(run.comm(), options, printed);
   const tgv::Block& block = sim.solver().block();
   const auto with_halo = tgv::slowest_first(sim.solver().layout().size_with_halo());
@@ -113,6 +118,7 @@ void simulate_plain(int argc, char** argv, const tgv::Options& options) {
 
 /// Whether this process speaks for all: before MPI is up, only the launcher's variables tell.
 bool speaks() {
+  if (rank_at_work) return *rank_at_work == 0;
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
     if (const char* rank = std::getenv(name)) return std::string(rank) == "0";
   }

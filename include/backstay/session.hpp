@@ -301,6 +301,9 @@ class BACKSTAY_EXPORT Session {
 // ---- templates -----------------------------------------------------------------------------------------------
 
 namespace detail {
+/// For the Python module: the loss of this process can be repaired, and the others notice it only if a signal ends it.
+BACKSTAY_EXPORT bool ends_by_a_signal();
+
 inline View cannot_hold() {
   View v;
   v.valid = false;

@@ -434,6 +434,7 @@ void add_session(nb::module_& m) {
       .def("status", status);
   m.def("open_alone", open_alone, nb::rv_policy::take_ownership);
   m.def("open_world", open_world, nb::rv_policy::take_ownership);
+  m.def("ends_by_a_signal", backstay::detail::ends_by_a_signal);
   m.attr("have_mpi") = BACKSTAY_HAVE_MPI != 0;
 #if BACKSTAY_HAVE_MPI
   m.def("comm_of", comm_of);

@@ -155,9 +155,10 @@ class Session:
 
     def __exit__(self, kind, error, _) -> None:
         self._end_all_at_exit(error)
-        # Without mpi4py, closing ends MPI too, and that would wait for ranks which know nothing of the exception. If it
-        # is caught, the session is closed at exit.
-        if kind is None or self._comm is not None or self.closed or self.size == 1:
+        # Without mpi4py, closing ends MPI too, and that would wait for ranks which know nothing of the exception; with
+        # spares, closing itself would. If it is caught, the session is closed at exit.
+        waits = self._several and (self._comm is None or _core.ends_by_a_signal())
+        if kind is None or self.closed or not waits:
             self.close()
 
     def close(self) -> None:
@@ -467,10 +468,13 @@ def _end_with_all_ranks(kind, error, trace) -> None:
 
 
 def _abort(status: int) -> None:
-    """Ends all ranks. They would wait for this one in MPI for ever, and nobody would launch the job again."""
+    """Ends all ranks. They would wait for this one in MPI for ever, and nobody would launch the job again. Where another
+    process can take its place, this one ends in a way that they notice."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # closed, or nobody reads it
             stream.flush()
+    if _core.ends_by_a_signal():
+        os.kill(os.getpid(), signal.SIGKILL)
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None:
         if mpi.Is_initialized() and not mpi.Is_finalized():

@@ -90,7 +90,8 @@ Session::Impl::Impl(int argc, char** argv, const Options& options) {
   } catch (const Error& e) {
     // All ranks fail alike, so that they can end MPI together; not where they could not even talk.
     engine_.reset();
-    if (finalize_ && e.code() != Code::comm && e.code() != Code::timeout && e.code() != Code::rank_lost) MPI_Finalize();
+    const bool together = e.code() != Code::comm && e.code() != Code::timeout && e.code() != Code::rank_lost;
+    if (finalize_ && together) comm::leaving::finalize();
     throw;
   }
 }
@@ -525,7 +526,7 @@ Session::Impl::~Impl() {
   if (finalize_) MPI_Finalized(&finalized);
   // While an exception leaves one rank only, MPI_Finalize would wait for the others for ever; and where the job is
   // lost, for those who go without it.
-  if (finalize_ && finalized == 0 && !is_lost_ && std::uncaught_exceptions() == 0) MPI_Finalize();
+  if (finalize_ && finalized == 0 && !is_lost_ && std::uncaught_exceptions() == 0) comm::leaving::finalize();
 #endif
 }
 

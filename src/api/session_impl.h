@@ -19,6 +19,7 @@
 #include "engine/staging.h"
 #if BACKSTAY_HAVE_MPI
 #include "comm/crew.h"
+#include "comm/leaving.h"
 #include "comm/mpi_comm.h"
 #endif
 

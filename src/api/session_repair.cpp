@@ -71,12 +71,15 @@ void Session::Impl::go_back_to_beginning() {
 }
 
 #if !BACKSTAY_HAVE_MPI
+bool detail::ends_by_a_signal() { return false; }
 bool Session::Impl::a_rank_is_lost() const { return false; }
 bool Session::Impl::repairs() const { return false; }
 void Session::Impl::leave_if_lost() {}
 bool Session::Impl::come_together(bool finished) { return finished; }
 void Session::Impl::let_spares_go() {}
 #else
+
+bool detail::ends_by_a_signal() { return comm::leaving::am_counted_on(); }
 
 bool Session::Impl::a_rank_is_lost() const { return crew_ && crew_->alarm()->rung(); }
 
@@ -107,7 +110,12 @@ void Session::Impl::open_with_spares(MPI_Comm comm) {
                                 settings_.errors_return, node_, engine::newest_line_on_node(local_dir_)}));
   if (settings_.signals) signals_ = std::make_unique<api::SignalListener>();  // which would end a spare
   stand_by();
-  start_with_crew();
+  try {
+    start_with_crew();
+  } catch (const Error&) {  // of all ranks alike; spares know nothing of it
+    let_spares_go();
+    throw;
+  }
   say_repairs();
   if (!crew_->repairs())
     journal_->say(
@@ -125,7 +133,7 @@ void Session::Impl::stand_by() {
     crew_.reset();
     // The ranks of a job that is lost leave without MPI_Finalize, too, which would wait for them.
     if (meeting.fate == comm::Fate::lost) std::exit(EXIT_FAILURE);
-    MPI_Finalize();
+    comm::leaving::finalize();
     std::exit(EXIT_SUCCESS);
   }
 }

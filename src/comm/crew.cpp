@@ -1,16 +1,15 @@
 #include "comm/crew.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <numeric>
 #include <utility>
 
+#include "comm/leaving.h"
 #include "comm/mpi_operation.h"
 #include "comm/patience.h"
 #include "comm/ulfm.h"
+#include "comm/watch.h"
 
 namespace backstay::comm {
 
@@ -55,6 +54,7 @@ Result<std::unique_ptr<Crew>> Crew::muster(MPI_Comm all, const CrewOptions& opti
   BACKSTAY_TRY(check(MPI_Comm_create_errhandler(on_error, &crew->handler_)));
   MPI_Comm_get_errhandler(MPI_COMM_WORLD, &crew->usual_handler_);
   if (crew->repairs_) MPI_Comm_set_errhandler(MPI_COMM_WORLD, crew->handler_);
+  if (crew->repairs_) leaving::others_count_on_me(own, options.timeout);
   MPI_Comm workers = MPI_COMM_NULL;
   BACKSTAY_TRY(crew->split_workers(own, crew->rank_, workers));
   crew->adopt(workers);
@@ -178,40 +178,6 @@ Result<Verdict> Crew::meet(Word word) {
 
 // ---- repair ----------------------------------------------------------------------------------------------------
 
-namespace {
-/// Bounds a call that waits inside MPI and cannot be given up: MPIX_Comm_shrink of Open MPI 5.0 may wait for ever where
-/// a process dies in it. The process ends then, with a sentence: it could not go on, and the job can be launched again.
-class Watch {
- public:
-  explicit Watch(std::chrono::milliseconds bound) : thread_([this, bound] { wait(bound); }) {}
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
-  ~Watch() {
-    {
-      const std::lock_guard lock(mutex_);
-      done_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-
- private:
-  void wait(std::chrono::milliseconds bound) {
-    std::unique_lock lock(mutex_);
-    if (changed_.wait_for(lock, bound, [this] { return done_; })) return;
-    std::fprintf(stderr,
-                 "backstay: after the loss of a rank MPI did not make a communicator of those who are left within "
-                 "the option timeout: this process ends, and the job can be started again\n");
-    std::_Exit(EXIT_FAILURE);
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool done_ = false;
-  std::thread thread_;  // the last member: it uses the others
-};
-}  // namespace
-
 /// What one round comes to, if all get to its end.
 struct Crew::Round {
   int me = 0;  ///< among the survivors
@@ -227,7 +193,10 @@ Result<Verdict> Crew::repair(Word word, Patience::Clock::time_point came) {
   };
   while (true) {
     MPI_Comm left = MPI_COMM_NULL;
-    const auto watch = std::make_unique<Watch>(options_.timeout);
+    // MPIX_Comm_shrink of Open MPI 5.0 may wait for ever where a process dies in it.
+    const Watch watch(options_.timeout,
+                      "after the loss of a rank MPI did not make a communicator of those who are left within the "
+                      "option timeout: this process ends, and the job can be started again");
     if (const auto made = check(shrink(all_, &left)); !made) return cannot_go_on("MPIX_Comm_shrink", made.failure());
     MPI_Comm_set_errhandler(left, MPI_ERRORS_RETURN);
     Round round;
@@ -240,9 +209,11 @@ Result<Verdict> Crew::repair(Word word, Patience::Clock::time_point came) {
     int flags = tried ? nobody_failed : 0;
     const auto nobody_died = agree(left, flags, true);
     if (!nobody_died) return cannot_go_on("agreeing", nobody_died.failure());
+    leaving::others_count_on_me(left, options_.timeout);
     all_ = left;  // also if this round did not come to its end: those who are not in it are dead
     if (!*nobody_died || (flags & nobody_failed) == 0) continue;
     const auto& plan = round.plan;
+    if (plan.fate == Fate::lost) leaving::nobody_counts_on_me();
     rank_ = plan.ranks[static_cast<std::size_t>(round.me)];
     worker_count_ = plan.workers;
     if (!plan.same_ranks) adopt(round.workers);

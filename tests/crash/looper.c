@@ -1,7 +1,15 @@
 /* looper STEPS: a program in C whose ranks are replaced when they are lost. Rank 0 prints "sum S" at the end: the same
- * with and without a loss. An MPI call that fails sends it back to backstay_loop. */
+ * with and without a loss. An MPI call that fails sends it back to backstay_loop.
+ *
+ * LOOPER_DIES=PROCESS,MICROSECONDS: that one dies so long after it has begun to close its session and MPI.
+ * LOOPER_EXITS, LOOPER_ABORTS, LOOPER_ERRS=PROCESS,STEP: that one calls exit(4) or MPI_Abort at that step, or makes a
+ * mistake in MPI that is fatal.
+ * LOOPER_STATUS=N: what all end with. */
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "backstay/backstay.h"
 #include "backstay/backstay_mpi.h"
@@ -19,17 +27,30 @@ static int say(const char* what, const backstay_error* error) {
   return 1;
 }
 
+/* This process is the first number of that variable, of which `second` gets the second one. */
+static int is_me(const char* variable, unsigned* second) {
+  const char *text = getenv(variable), *mine = getenv("OMPI_COMM_WORLD_RANK");
+  int process = -1;
+  return text != NULL && mine != NULL && sscanf(text, "%d,%u", &process, second) == 2 && process == atoi(mine);
+}
+
 static int body(void* user) {
   simulation* s = user;
   backstay_error error;
   MPI_Comm comm;
   int rank, size;
   double sum = 0, all = 0, theirs;
+  unsigned exits_at = 0, aborts_at = 0, errs_at = 0;
+  const int exits = is_me("LOOPER_EXITS", &exits_at), aborts = is_me("LOOPER_ABORTS", &aborts_at),
+            errs = is_me("LOOPER_ERRS", &errs_at);
   if (backstay_resume(s->session, NULL, &error) != 0) return say("resume", &error);
   if (backstay_comm(s->session, &comm, &error) != 0) return say("comm", &error);
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
   for (; s->step < s->steps; ++s->step) {
+    if (exits && s->step == exits_at) exit(4);
+    if (aborts && s->step == aborts_at) MPI_Abort(comm, 5);
+    if (errs && s->step == errs_at) MPI_Send(&sum, 1, MPI_DOUBLE, 1000, 0, comm);
     if (backstay_checkpoint(s->session, NULL, &error) != 0) return say("checkpoint", &error);
     if (MPI_Sendrecv(&s->cells[CELLS - 1], 1, MPI_DOUBLE, (rank + 1) % size, 0, &theirs, 1, MPI_DOUBLE,
                      (rank + size - 1) % size, 0, comm, MPI_STATUS_IGNORE) != MPI_SUCCESS)
@@ -41,6 +62,18 @@ static int body(void* user) {
   if (MPI_Allreduce(&sum, &all, 1, MPI_DOUBLE, MPI_SUM, comm) != MPI_SUCCESS) return 2;
   if (rank == 0) printf("sum %.17g\n", all);
   return 0;
+}
+
+static void* die(void* microseconds) {
+  usleep(*(const useconds_t*)microseconds);
+  raise(SIGKILL);
+  return NULL;
+}
+
+static void maybe_die_soon(void) {
+  static useconds_t microseconds;
+  pthread_t thread;
+  if (is_me("LOOPER_DIES", &microseconds)) pthread_create(&thread, NULL, die, &microseconds);
 }
 
 int main(int argc, char** argv) {
@@ -59,6 +92,7 @@ int main(int argc, char** argv) {
     backstay_close(s.session);
     return 3;
   }
+  maybe_die_soon();
   backstay_close(s.session);
-  return 0;
+  return getenv("LOOPER_STATUS") != NULL ? atoi(getenv("LOOPER_STATUS")) : 0;
 }

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import kills
@@ -118,6 +119,38 @@ def test_a_program_in_c_goes_on(tmp_path):
     assert "launch 2" not in ended.stderr
 
 
+@needs_ulfm
+@pytest.mark.parametrize("way", ["EXITS", "ABORTS", "ERRS"])
+def test_a_rank_that_leaves_with_an_error_is_lost_to_the_others_and_replaced(tmp_path, monkeypatch, way):
+    """The launcher tells nobody of a process that ends with a status: the others would wait for it for ever."""
+    words = ("400",)
+    alone = result(run(tmp_path / "a", "-n", 3, program=LOOPER, words=words, levels="memory"), "sum")
+    monkeypatch.setenv(f"LOOPER_{way}", "1,150")
+    ended = run(tmp_path / "b", "-n", 3, "--spares", 1, program=LOOPER, words=words, every=5)
+    assert result(ended, "sum") == alone, ended.stderr
+    how = (
+        "with status 4"
+        if way == "EXITS"
+        else "by MPI_Abort with code 5"
+        if way == "ABORTS"
+        else "by MPI_Abort with code"
+    )
+    assert f"this process ends {how}" in ended.stderr
+    assert "rank 1 was lost; spare 3" in ended.stderr and "launch 2" not in ended.stderr
+
+
+@needs_ulfm
+@pytest.mark.parametrize("status", [0, 3])
+@pytest.mark.parametrize("milliseconds", [0, 5, 15, 25, 40, 80])
+def test_a_process_that_dies_in_the_end_of_mpi_keeps_nobody_waiting(tmp_path, monkeypatch, milliseconds, status):
+    monkeypatch.setenv("LOOPER_DIES", f"1,{1000 * milliseconds}")
+    monkeypatch.setenv("LOOPER_STATUS", str(status))
+    start = time.monotonic()
+    ended = run(tmp_path, "-n", 4, "--spares", 1, "--relaunch", 0, program=LOOPER, words=("50",), levels="memory")
+    assert time.monotonic() - start < 25, "it took as long as the option timeout"
+    assert "sum" in ended.stdout
+
+
 PYTHON = """
 import sys
 import numpy as np
@@ -161,6 +194,19 @@ def test_a_program_in_python_goes_on_with_a_spare_or_with_fewer_ranks(tmp_path, 
     assert result(ended, "sum") == result(alone, "sum"), ended.stderr
     assert result(ended, "ranks") == ("2" if how == "shrink" else "3")
     assert "launch 2" not in ended.stderr
+
+
+@needs_ulfm
+@pytest.mark.parametrize("how", ['raise ValueError("boom")', "sys.exit(3)"])
+def test_a_rank_of_a_program_in_python_that_raises_is_replaced(tmp_path, how):
+    pytest.importorskip("mpi4py")
+    file = tmp_path / "program.py"
+    me = f'if os.environ["OMPI_COMM_WORLD_RANK"] == "1" and state.step == 80: {how}'
+    file.write_text("import os" + PYTHON.replace("run.checkpoint()\n", f"run.checkpoint()\n            {me}\n"))
+    program = {"program": sys.executable, "words": (file,), "every": 5}
+    ended = run(tmp_path, "-n", 3, "--spares", 1, **program)
+    assert "rank 1 was lost; spare 3" in ended.stderr and "launch 2" not in ended.stderr
+    assert result(ended, "ranks") == "3"
 
 
 @needs_ulfm

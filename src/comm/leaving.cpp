@@ -1,0 +1,99 @@
+#include "comm/leaving.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+
+#include "comm/patience.h"
+#include "comm/ulfm.h"
+#include "comm/watch.h"
+
+namespace backstay::comm::leaving {
+
+namespace {
+struct Job {
+  MPI_Comm all;
+  std::chrono::milliseconds bound;
+};
+std::mutex mutex;
+Job job;
+std::atomic<pid_t> counted_on{0};  ///< this process, not one that it forks; 0: nobody counts on it
+
+[[maybe_unused]] void end_noticed(const char* how, int status) {
+  std::fprintf(stderr, "backstay: this process ends %s %d before MPI_Finalize: to the others it is lost\n", how,
+               status);
+  std::fflush(nullptr);
+  (void)raise(SIGKILL);
+}
+
+#if defined(__GLIBC__)
+void at_exit(int status, void*) {
+  if (status != 0 && am_counted_on()) end_noticed("with status", status);
+}
+// Registered when the library is loaded: what the program registers runs before.
+[[maybe_unused]] const int registered = on_exit(at_exit, nullptr);
+#endif
+
+/// Until all who live are here.
+void meet(MPI_Comm all) {
+  auto flags = std::make_unique<int>(0);
+  MPI_Request request = MPI_REQUEST_NULL;
+  int done = start_agreement(all, flags.get(), &request) == MPI_SUCCESS ? 0 : 1;
+  for (Backoff backoff(Backoff::for_days); done == 0; backoff.sleep())
+    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;  // the agreement, with a loss
+}
+}  // namespace
+
+void others_count_on_me(MPI_Comm all, std::chrono::milliseconds bound) {
+  const std::lock_guard lock(mutex);
+  job = {all, bound};
+  counted_on = getpid();
+}
+
+void nobody_counts_on_me() { counted_on = 0; }
+
+bool am_counted_on() { return counted_on == getpid(); }
+
+int finalize() {
+  if (!am_counted_on()) return PMPI_Finalize();
+  Job here;
+  {
+    const std::lock_guard lock(mutex);
+    here = job;
+  }
+  meet(here.all);
+  const Watch watch(here.bound,
+                    "a process died in MPI_Finalize, which did not end within the option timeout: this process ends; "
+                    "the work was done");
+  const int code = PMPI_Finalize();
+  if (code == MPI_SUCCESS) nobody_counts_on_me();
+  return code;
+}
+
+}  // namespace backstay::comm::leaving
+
+extern "C" {
+#pragma GCC visibility push(default)
+
+int MPI_Finalize() { return backstay::comm::leaving::finalize(); }
+
+#if defined(OPEN_MPI) && defined(__GNUC__)
+int ompi_mpi_abort(MPI_Comm comm, int code);  // declared in no header for users
+
+/// What MPI_Abort and MPI's handler for fatal errors come to in Open MPI, when they have said why.
+int ompi_mpi_abort(MPI_Comm comm, int code) {
+  if (backstay::comm::leaving::am_counted_on()) backstay::comm::leaving::end_noticed("by MPI_Abort with code", code);
+  using Abort = int (*)(MPI_Comm, int);
+  if (const auto theirs = reinterpret_cast<Abort>(dlsym(RTLD_NEXT, "ompi_mpi_abort"))) return theirs(comm, code);
+  std::abort();
+}
+#endif
+
+#pragma GCC visibility pop
+}

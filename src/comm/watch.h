@@ -1,0 +1,48 @@
+// A bound for a call that waits inside MPI and cannot be given up.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace backstay::comm {
+
+/// Ends the process with a sentence when it has lived for too long: it could not go on, and the job can be launched
+/// again.
+class Watch {
+ public:
+  Watch(std::chrono::milliseconds bound, std::string sentence)
+      : sentence_(std::move(sentence)), thread_([this, bound] { wait(bound); }) {}
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  ~Watch() {
+    {
+      const std::lock_guard lock(mutex_);
+      done_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  void wait(std::chrono::milliseconds bound) {
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, bound, [this] { return done_; })) return;
+    std::fprintf(stderr, "backstay: %s\n", sentence_.c_str());
+    std::fflush(nullptr);
+    (void)raise(SIGKILL);  // which the others notice
+  }
+
+  std::string sentence_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  std::thread thread_;  // the last member: it uses the others
+};
+
+}  // namespace backstay::comm
