@@ -468,7 +468,7 @@ def _end_with_all_ranks(kind, error, trace) -> None:
 
 
 def _abort(status: int) -> None:
-    """Ends all ranks. They would wait for this one in MPI for ever, and nobody would launch the job again. Where another
+    """Ends all ranks. They would wait for this one in MPI for ever, and nobody would launch it again. Where another
     process can take its place, this one ends in a way that they notice."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # closed, or nobody reads it
