@@ -246,6 +246,7 @@ class Supervisor:
         self._kill_deadline: float | None = None  # of what was killed from here; None: nothing was
         self._most_ranks = 0  # of this launch, on this machine at once
         self._offset = 0  # in the events, where this launch begins
+        self._launched_at = 0.0
         self._launches: list[Launch] = []
 
     def run(self) -> Report:
@@ -322,8 +323,12 @@ class Supervisor:
         self._announce(attempt)
         newest, offset = newest_line(self._job), self._events.size()
         self._offset = offset
+        self._launched_at = time.time()
         started = time.monotonic()
         end = self._run_once(attempt)
+        if end.status == 0 and self._job.spares and not self._session_ended(offset):
+            say("the launcher says that all is well, but no session has ended: all processes were lost.")
+            end = Ending(1)
         seconds = time.monotonic() - started
         progress = newest_line(self._job) > newest or self._committed_since(offset)
         self._events.add("exit", attempt=attempt, status=end.status, signal=end.signal, seconds=round(seconds, 3))
@@ -334,6 +339,13 @@ class Supervisor:
     def _committed_since(self, offset: int) -> bool:
         """Lines in the directories of real nodes are not seen from here, but rank 0 tells of each."""
         return any(e.get("event") == "commit" and e.get("level") != "memory" for e in self._events.since(offset))
+
+    def _session_ended(self, offset: int) -> bool:
+        """The status of a launcher that goes on after losses is 0 also where a signal has ended every process."""
+        events = self._events.since(offset)
+        for path in self._job.directory.glob("*/events.jsonl"):  # of a session with a name
+            events += [e for e in Events(path.parent).since(0) if e.get("time", 0) >= self._launched_at]
+        return any(e.get("event") in {"end", "stop"} for e in events)
 
     def _repaired_since(self, offset: int) -> int:
         """Ranks that spares have replaced."""

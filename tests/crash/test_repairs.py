@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -207,6 +208,24 @@ def test_a_rank_of_a_program_in_python_that_raises_is_replaced(tmp_path, how):
     ended = run(tmp_path, "-n", 3, "--spares", 1, **program)
     assert "rank 1 was lost; spare 3" in ended.stderr and "launch 2" not in ended.stderr
     assert result(ended, "ranks") == "3"
+
+
+@needs_ulfm
+def test_a_job_of_which_every_process_is_killed_is_not_done(tmp_path):
+    """Open MPI's launcher ends with status 0 then."""
+    program = shutil.copy(LOOPER, tmp_path / "killed-together")
+
+    def kill():
+        while not (tmp_path / "ck" / "events.jsonl").exists() or not events(tmp_path, "fresh"):
+            time.sleep(0.1)
+        subprocess.run(["pkill", "-9", "-x", "killed-together"], check=True)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, program=program, words=("100000000",), every=500)
+    killer.join(10)
+    assert ended.returncode == 1, ended.stderr
+    assert "no session has ended: all processes were lost" in ended.stderr
 
 
 @needs_ulfm
