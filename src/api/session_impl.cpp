@@ -173,6 +173,7 @@ void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
 
   engine::EngineHooks hooks;
   hooks.say = [this](const std::string& sentence) { journal_->say(sentence); };
+  hooks.say_of_others = [this](const std::string& sentence) { say_of_others(sentence); };
   hooks.settled = [this](const engine::Settled& s, const std::string& level) { settled(s, level); };
 #if BACKSTAY_HAVE_MPI
   if (courier_) hooks.pump = [this] { courier_->pump(); };
@@ -349,7 +350,7 @@ Outcome Session::Impl::checkpoint(bool forced) {
     if (!outcome) {
       counters_.last_error = outcome.failure().what;
       if (failures_.empty() || failures_.back().failure.what != outcome.failure().what)
-        failures_.push_back({outcome.failure(), outcome.failure().what, outcome.failure().code == Code::timeout});
+        failures_.push_back({outcome.failure(), outcome.failure().what});
     } else if (*outcome == Outcome::taken || (*outcome == Outcome::stop && !stop_said_)) {
       ++counters_.taken;
     } else if (*outcome == Outcome::skipped) {
@@ -385,7 +386,7 @@ void Session::Impl::report_failures() {
     for (; reported_ < failures_.size(); ++reported_) fresh.push_back(failures_[reported_]);
   }
   for (const auto& trouble : fresh)
-    if (!trouble.said.empty()) trouble.of_others ? journal_->say_of_others(trouble.said) : journal_->say(trouble.said);
+    if (!trouble.said.empty()) journal_->say(trouble.said);
   if (!settings_.throw_errors || engine_->agreed_failures() <= thrown_) return;
   thrown_ = engine_->agreed_failures();
   (void)engine_->drain().ok();  // this rank may be the last to hear of it
@@ -444,6 +445,12 @@ Status Session::Impl::status() const {
   out.in_flight = captured_before_ + engine_->captured() - ended_;  // of one moment with what is counted as committed
   out.staging_bytes = engine_->staging_bytes();
   return out;
+}
+
+/// While others are waited for.
+void Session::Impl::say_of_others(const std::string& sentence) {
+  journal_->event("late", {api::Journal::text("what", sentence)});
+  journal_->say_of_others(sentence);
 }
 
 /// On the background thread, after each line.

@@ -109,6 +109,7 @@ class Session::Impl {
   void describe_job(const engine::Topology& topology, comm::Comm& app);
   Result<void> settle_directories();
   void settled(const engine::Settled& settled, const std::string& level);
+  void say_of_others(const std::string& sentence);
   void pump();
   void kill_if_asked();
   void report_failures();
@@ -157,8 +158,7 @@ class Session::Impl {
   std::uint64_t ended_ = 0;            // checkpoints that are committed or given up at each of their levels
   struct Trouble {
     Failure failure;
-    std::string said;        ///< the same reason again is said shortly
-    bool of_others = false;  ///< a rank was missed
+    std::string said;  ///< the same reason again is said shortly
   };
   std::vector<Trouble> failures_;
   struct GivenUp {

@@ -48,10 +48,6 @@ Result<std::unique_ptr<Comm>> CheckedComm::duplicate_for_background() {
   return guarded("duplicate", [&] { return do_duplicate_for_background(); });
 }
 
-Result<std::unique_ptr<PendingComm>> CheckedComm::start_duplicate() {
-  return guarded("duplicate", [&] { return do_start_duplicate(); });
-}
-
 Result<void> CheckedComm::barrier() {
   return guarded("barrier", [&] { return do_barrier(); });
 }
@@ -71,8 +67,8 @@ Result<std::vector<std::int64_t>> CheckedComm::all_max(std::vector<std::int64_t>
   return guarded("all_max", [&] { return do_all_max(std::move(mine)); });
 }
 
-Result<std::unique_ptr<PendingMax>> CheckedComm::start_all_max(std::vector<std::int64_t> mine, Asking asking) {
-  return guarded("start_all_max", [&] { return do_start_all_max(std::move(mine), asking); });
+Result<std::unique_ptr<PendingMax>> CheckedComm::start_all_max(std::vector<std::int64_t> mine) {
+  return guarded("start_all_max", [&] { return do_start_all_max(std::move(mine)); });
 }
 
 Result<void> CheckedComm::send(int to, int tag, ByteView bytes, Keep keep) {

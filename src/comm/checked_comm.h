@@ -40,12 +40,11 @@ class CheckedComm : public Comm {
   void leave() override {}  ///< where there is no MPI
   Result<std::unique_ptr<Comm>> duplicate() final;
   Result<std::unique_ptr<Comm>> duplicate_for_background() final;
-  Result<std::unique_ptr<PendingComm>> start_duplicate() final;
   Result<void> barrier() final;
   Result<std::vector<Bytes>> all_gather(ByteView mine) final;
   Result<Bytes> broadcast(int root, ByteView mine) final;
   Result<std::vector<std::int64_t>> all_max(std::vector<std::int64_t> mine) final;
-  Result<std::unique_ptr<PendingMax>> start_all_max(std::vector<std::int64_t> mine, Asking asking) final;
+  Result<std::unique_ptr<PendingMax>> start_all_max(std::vector<std::int64_t> mine) final;
   Result<void> send(int to, int tag, ByteView bytes, Keep keep) final;
   Result<void> receive(int from, int tag, MutableByteView bytes, Keep keep) final;
   Result<void> exchange(int to, ByteView out, int from, MutableByteView in, int tag, Keep keep) final;
@@ -56,12 +55,11 @@ class CheckedComm : public Comm {
   virtual Result<std::unique_ptr<Comm>> do_duplicate() = 0;
   /// Where threads make no difference: the same.
   virtual Result<std::unique_ptr<Comm>> do_duplicate_for_background() { return do_duplicate(); }
-  virtual Result<std::unique_ptr<PendingComm>> do_start_duplicate() = 0;
   virtual Result<void> do_barrier() = 0;
   virtual Result<std::vector<Bytes>> do_all_gather(ByteView mine) = 0;
   virtual Result<Bytes> do_broadcast(int root, ByteView mine) = 0;
   virtual Result<std::vector<std::int64_t>> do_all_max(std::vector<std::int64_t> mine) = 0;
-  virtual Result<std::unique_ptr<PendingMax>> do_start_all_max(std::vector<std::int64_t> mine, Asking asking) = 0;
+  virtual Result<std::unique_ptr<PendingMax>> do_start_all_max(std::vector<std::int64_t> mine) = 0;
   /// Send and receive are the exchanges with one side empty.
   virtual Result<void> do_exchange(int to, ByteView out, int from, MutableByteView in, int tag, Keep keep) = 0;
   virtual Result<std::unique_ptr<Pending>> do_start_exchange(int to, ByteView out, int from, MutableByteView in,

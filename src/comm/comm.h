@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -16,7 +17,8 @@ class Pending {
  public:
   virtual ~Pending() = default;
   /// True once it is done; makes progress. After a failure: that failure, always. Code::timeout when the caller has
-  /// asked for as long as the group's time-out; time in which it computed and did not ask hardly counts.
+  /// asked for as long as the group's time-out (but see Comm::wait_for_all()); time in which it computed and did not ask
+  /// hardly counts.
   virtual Result<bool> test() = 0;
 };
 
@@ -27,24 +29,12 @@ class PendingMax : public Pending {
   [[nodiscard]] virtual const std::vector<std::int64_t>& values() const = 0;
 };
 
-class Comm;
-
-/// A group in the making.
-class PendingComm : public Pending {
- public:
-  /// The group, once; after test() has said true.
-  virtual std::unique_ptr<Comm> take() = 0;
-};
-
-/// How long an operation under way may be asked after: as long as the group's time-out, or for ever.
-enum class Asking { within_timeout, without_end };
-
 /// Shared ownership of memory, whatever it is.
 using Keep = std::shared_ptr<const void>;
 
 /// A group of ranks. Collective calls are made by all ranks of the group in the same order. One thread at a time.
-/// Every wait is bounded by the group's time-out (Code::timeout, with a sentence that names the operation) and does
-/// not spin: it sleeps between looks, 20 microseconds at first, 1 millisecond at most.
+/// Every wait is bounded by the group's time-out (Code::timeout, with a sentence that names the operation), unless
+/// wait_for_all() was called, and does not spin: it sleeps between looks, 20 microseconds at first, 1 millisecond at most.
 /// After any failure the group is broken: later calls fail at once with the same failure.
 class Comm {
  public:
@@ -58,13 +48,15 @@ class Comm {
   /// is under way fails.
   virtual void leave() = 0;
 
+  /// From now on waits in this group, and in groups made from it, have no bound: a rank that is late is waited for, as in
+  /// any collective call of MPI. Failures and leave() end them. `late` (may be empty) is called on the waiting thread when
+  /// one has lasted for the time-out, and again each time that it has doubled.
+  virtual void wait_for_all(std::function<void()> late) = 0;
+
   /// Collective: a group of the same ranks whose messages never meet those of this one.
   virtual Result<std::unique_ptr<Comm>> duplicate() = 0;
   /// The same for another thread than that of this group, made on this group's thread.
   virtual Result<std::unique_ptr<Comm>> duplicate_for_background() = 0;
-  /// duplicate(), started here and finished when test() says so. It never times out: it is for ranks that come when
-  /// they come, after others have waited for them in vain.
-  virtual Result<std::unique_ptr<PendingComm>> start_duplicate() = 0;
 
   virtual Result<void> barrier() = 0;
   /// What every rank gave, in rank order; sizes may differ, and may be 0 (each below 2 GiB, the sum too).
@@ -74,8 +66,7 @@ class Comm {
   /// Element-wise maximum of the same number of values on every rank; blocking.
   virtual Result<std::vector<std::int64_t>> all_max(std::vector<std::int64_t> mine) = 0;
   /// The same, started here and finished when test() says so.
-  virtual Result<std::unique_ptr<PendingMax>> start_all_max(std::vector<std::int64_t> mine,
-                                                            Asking asking = Asking::within_timeout) = 0;
+  virtual Result<std::unique_ptr<PendingMax>> start_all_max(std::vector<std::int64_t> mine) = 0;
 
   /// Point to point, any size (split into messages of at most 1 GiB). Not collective; `tag` in 0..32767. A message of
   /// no bytes is not sent, and its receive returns at once. A send may wait for its receive, so a rank reaches itself

@@ -97,6 +97,23 @@ TEST(Courier, a_timeout_during_a_step_waits_for_that_step) {
   background.join();
 }
 
+TEST(Courier, without_a_bound_it_waits_until_it_is_shut) {
+  Courier courier;
+  std::atomic<bool> returned = false;
+  std::thread background([&] {
+    const auto result = courier.run([]() -> Result<bool> { return false; }, std::nullopt);
+    EXPECT_EQ(result.failure().code, Code::comm);
+    returned = true;
+  });
+  for (int i = 0; i < 20; ++i) {
+    courier.pump();
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  EXPECT_FALSE(returned);
+  courier.shut();
+  background.join();
+}
+
 TEST(Courier, the_thread_that_pumped_last_is_the_applications) {
   Courier courier;
   EXPECT_TRUE(courier.on_application_thread());

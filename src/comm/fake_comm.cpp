@@ -61,6 +61,8 @@ struct Group {
   std::string name;          // the same on all its ranks, and no other group's
   std::vector<int> members;  // ranks in the world
   int rank;
+  Waits waits;
+  std::shared_ptr<bool> left = std::make_shared<bool>(false);  // nobody waits here any more
 
   [[nodiscard]] bool has_ended(std::size_t member) const {
     return world->ended[static_cast<std::size_t>(members[member])];
@@ -71,6 +73,8 @@ Failure nobody_came(std::chrono::milliseconds bound) {
   return fail(Code::timeout, "another rank did not come within ", bound.count(),
               " ms; this group is not used any more");
 }
+
+Failure was_left() { return fail(Code::comm, "this group was left"); }
 
 Failure has_ended(std::size_t rank) {
   return fail(Code::comm, "rank ", rank, " has ended and will not come; this group is not used any more");
@@ -95,6 +99,7 @@ Result<Look> look(Group& group, const MeetingId& id) {
   Meeting& meeting = group.world->meetings[id];
   for (std::size_t i = 0; i < meeting.brought.size(); ++i) {
     if (meeting.brought[i]) continue;
+    if (*group.left) return was_left();
     if (group.has_ended(i)) return has_ended(i);
     return Look{};
   }
@@ -140,12 +145,8 @@ Result<std::vector<std::int64_t>> maxima(const std::vector<Bytes>& all) {
 
 class FakePendingMax final : public PendingMax {
  public:
-  FakePendingMax(Group group, MeetingId id, std::shared_ptr<Health> health, Asking asking)
-      : group_(std::move(group)),
-        id_(std::move(id)),
-        health_(std::move(health)),
-        asking_(asking),
-        patience_(group_.world->timeout) {}
+  FakePendingMax(Group group, MeetingId id, std::shared_ptr<Health> health)
+      : group_(std::move(group)), id_(std::move(id)), health_(std::move(health)), bound_(group_.waits.timeout) {}
 
   Result<bool> test() override {
     if (done_) return true;
@@ -159,11 +160,15 @@ class FakePendingMax final : public PendingMax {
 
  private:
   Result<bool> attempt() {
-    const std::lock_guard lock(group_.world->mutex);
-    auto seen = look(group_, id_);
+    auto seen = [&] {
+      const std::lock_guard lock(group_.world->mutex);
+      return look(group_, id_);
+    }();
     if (!seen) return seen.failure();
     if (!*seen) {
-      if (asking_ == Asking::within_timeout && patience_.exhausted()) return nobody_came(group_.world->timeout);
+      if (!patience_.exhausted()) return false;
+      if (group_.waits.end_after(bound_)) return nobody_came(bound_);
+      patience_ = Patience(bound_);
       return false;
     }
     auto most = maxima(**seen);
@@ -175,8 +180,8 @@ class FakePendingMax final : public PendingMax {
   Group group_;
   MeetingId id_;
   std::shared_ptr<Health> health_;
-  Asking asking_;
-  Patience patience_;
+  std::chrono::milliseconds bound_;
+  Patience patience_{bound_};
   bool done_ = false;
   std::vector<std::int64_t> values_;
 };
@@ -190,7 +195,7 @@ class FakePendingExchange final : public Pending {
         mailbox_(group_.name, from, group_.rank, tag),
         in_(in),
         keep_(std::move(keep)),
-        patience_(group_.world->timeout) {
+        bound_(group_.waits.timeout) {
     if (in_.empty()) return;
     const std::lock_guard lock(group_.world->mutex);
     turn_ = group_.world->mailboxes[mailbox_].started++;
@@ -215,7 +220,10 @@ class FakePendingExchange final : public Pending {
     }
     const auto sender = static_cast<std::size_t>(std::get<1>(mailbox_));
     if (group_.has_ended(sender) && !mail.has(turn_)) return has_ended(sender);
-    if (patience_.exhausted()) return nobody_came(group_.world->timeout);
+    if (*group_.left) return was_left();
+    if (!patience_.exhausted()) return false;
+    if (group_.waits.end_after(bound_)) return nobody_came(bound_);
+    patience_ = Patience(bound_);
     return false;
   }
 
@@ -224,33 +232,9 @@ class FakePendingExchange final : public Pending {
   MailboxId mailbox_;
   MutableByteView in_;
   Keep keep_;
-  Patience patience_;
+  std::chrono::milliseconds bound_;
+  Patience patience_{bound_};
   std::uint64_t turn_ = 0;
-  bool done_ = false;
-};
-
-/// A duplicate whose ranks come when they come.
-class FakePendingComm final : public PendingComm {
- public:
-  FakePendingComm(Group group, MeetingId id, std::string name, std::shared_ptr<Health> health)
-      : group_(std::move(group)), id_(std::move(id)), name_(std::move(name)), health_(std::move(health)) {}
-
-  Result<bool> test() override {
-    if (done_) return true;
-    if (health_->failure()) return *health_->failure();
-    const std::lock_guard lock(group_.world->mutex);
-    const auto seen = look(group_, id_);
-    if (!seen) return health_->break_down("duplicate", seen.failure());
-    done_ = seen->has_value();
-    return done_;
-  }
-  std::unique_ptr<Comm> take() override;
-
- private:
-  Group group_;
-  MeetingId id_;
-  std::string name_;
-  std::shared_ptr<Health> health_;
   bool done_ = false;
 };
 
@@ -259,21 +243,20 @@ class FakeComm final : public CheckedComm {
   explicit FakeComm(Group group)
       : CheckedComm(std::make_shared<Health>(group.rank, static_cast<int>(group.members.size()))),
         group_(std::move(group)) {}
+  void wait_for_all(std::function<void()> late) override { group_.waits.late = std::move(late); }
+  void leave() override {
+    const std::lock_guard lock(group_.world->mutex);
+    *group_.left = true;
+    group_.world->changed.notify_all();
+  }
 
  private:
   Result<std::unique_ptr<Comm>> do_duplicate() override {
     const std::string name = cat(group_.name, "/duplicate", calls_);
     auto all = meet("duplicate", {});
     if (!all) return all.failure();
-    return std::unique_ptr<Comm>(std::make_unique<FakeComm>(Group{group_.world, name, group_.members, group_.rank}));
-  }
-
-  Result<std::unique_ptr<PendingComm>> do_start_duplicate() override {
-    const std::string name = cat(group_.name, "/duplicate", calls_);
-    const MeetingId id{group_.name, calls_++};
-    const std::lock_guard lock(group_.world->mutex);
-    BACKSTAY_TRY(join(group_, id, "start_duplicate", {}));
-    return std::unique_ptr<PendingComm>(std::make_unique<FakePendingComm>(group_, id, name, health()));
+    return std::unique_ptr<Comm>(
+        std::make_unique<FakeComm>(Group{group_.world, name, group_.members, group_.rank, group_.waits}));
   }
 
   Result<void> do_barrier() override {
@@ -298,11 +281,11 @@ class FakeComm final : public CheckedComm {
     return maxima(*all);
   }
 
-  Result<std::unique_ptr<PendingMax>> do_start_all_max(std::vector<std::int64_t> mine, Asking asking) override {
+  Result<std::unique_ptr<PendingMax>> do_start_all_max(std::vector<std::int64_t> mine) override {
     const MeetingId id{group_.name, calls_++};
     const std::lock_guard lock(group_.world->mutex);
     BACKSTAY_TRY(join(group_, id, "start_all_max", encode(mine)));
-    return std::unique_ptr<PendingMax>(std::make_unique<FakePendingMax>(group_, id, health(), asking));
+    return std::unique_ptr<PendingMax>(std::make_unique<FakePendingMax>(group_, id, health()));
   }
 
   Result<void> do_exchange(int to, ByteView out, int from, MutableByteView in, int tag, Keep) override {
@@ -324,9 +307,9 @@ class FakeComm final : public CheckedComm {
     std::unique_lock lock(world.mutex);
     BACKSTAY_TRY(join(group_, id, operation, std::move(mine)));
     Result<Look> seen = Look{};
-    world.changed.wait_for(lock, world.timeout, [&] { return !(seen = look(group_, id)) || seen->has_value(); });
+    const bool came = wait(lock, [&] { return !(seen = look(group_, id)) || seen->has_value(); });
     if (!seen) return seen.failure();
-    if (!*seen) return nobody_came(world.timeout);
+    if (!came) return nobody_came(group_.waits.timeout);
     return std::move(**seen);
   }
 
@@ -343,26 +326,34 @@ class FakeComm final : public CheckedComm {
     std::unique_lock lock(world.mutex);
     auto& mail = world.mailboxes[{group_.name, from, rank(), tag}];
     const std::uint64_t turn = mail.started++;
-    const auto is_lost = [&] { return group_.has_ended(sender) && !mail.has(turn); };
-    world.changed.wait_for(lock, world.timeout, [&] { return mail.serves(turn) || is_lost(); });
-    if (!mail.serves(turn)) return group_.has_ended(sender) ? has_ended(sender) : nobody_came(world.timeout);
-    return deliver(mail, from, bytes);
+    const auto is_lost = [&] { return *group_.left || (group_.has_ended(sender) && !mail.has(turn)); };
+    wait(lock, [&] { return mail.serves(turn) || is_lost(); });
+    if (mail.serves(turn)) return deliver(mail, from, bytes);
+    if (*group_.left) return was_left();
+    return group_.has_ended(sender) ? has_ended(sender) : nobody_came(group_.waits.timeout);
+  }
+
+  /// False: it was given up.
+  bool wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& ready) {
+    for (auto bound = group_.waits.timeout; !group_.world->changed.wait_for(lock, bound, ready);) {
+      lock.unlock();
+      const bool given_up = group_.waits.end_after(bound);
+      lock.lock();
+      if (given_up) return false;
+    }
+    return true;
   }
 
   Group group_;
   std::uint64_t calls_ = 0;  // the same on all ranks, as collective calls come in the same order
 };
 
-std::unique_ptr<Comm> FakePendingComm::take() {
-  return std::make_unique<FakeComm>(Group{group_.world, name_, group_.members, group_.rank});
-}
-
 void run_rank(const std::shared_ptr<World>& world, int rank, const std::function<void(Comm&)>& body) {
   std::vector<int> everyone(world->ended.size());
   std::iota(everyone.begin(), everyone.end(), 0);
   std::exception_ptr thrown;
   try {
-    FakeComm comm(Group{world, "world", everyone, rank});
+    FakeComm comm(Group{world, "world", everyone, rank, {world->timeout}});
     body(comm);
   } catch (...) {
     thrown = std::current_exception();

@@ -46,20 +46,22 @@ Result<bool> advance(Operation& operation, Gate& gate) {
 }
 
 /// Carries `operation` on until it is done, on a thread that may call MPI.
-Result<void> poll(Operation& operation, Gate& gate, std::chrono::milliseconds bound) {
-  const auto deadline = Patience::Clock::now() + bound;
+Result<void> poll(Operation& operation, Gate& gate, const Waits& waits) {
+  const auto start = Patience::Clock::now();
+  auto bound = waits.timeout;
   for (Backoff backoff;; backoff.sleep()) {
     const auto done = advance(operation, gate);
     if (!done) return done.failure();
     if (*done) return {};
-    if (Patience::Clock::now() >= deadline) return not_done_within(bound);
+    if (Patience::Clock::now() - start >= bound && waits.end_after(bound)) return not_done_within(bound);
   }
 }
 
 /// A communicator of ours, shared by the group and its operations under way.
 class Communicator {
  public:
-  Communicator(MPI_Comm handle, const MpiOptions& options) : handle_(handle), options_(options) {
+  Communicator(MPI_Comm handle, const MpiOptions& options, Waits waits)
+      : handle_(handle), options_(options), waits_(std::move(waits)) {
     if (options_.alarm) options_.alarm->watch(handle_);
   }
   Communicator(const Communicator&) = delete;
@@ -71,6 +73,8 @@ class Communicator {
 
   [[nodiscard]] MPI_Comm handle() const { return handle_; }
   [[nodiscard]] const MpiOptions& options() const { return options_; }
+  [[nodiscard]] const Waits& waits() const { return waits_; }
+  void wait_for_all(std::function<void()> late) { waits_.late = std::move(late); }
   [[nodiscard]] bool may_call_mpi() const {
     return options_.courier == nullptr || options_.courier->on_application_thread();
   }
@@ -78,8 +82,8 @@ class Communicator {
   /// Carries `operation` on until it is done. After a failure MPI keeps what it was given, and the handle stays.
   Result<void> finish(const std::shared_ptr<Operation>& operation) {
     if (!mpi_is_running()) return abandon(operation, too_late());
-    auto done = may_call_mpi() ? poll(*operation, *options_.gate, options_.timeout)
-                               : options_.courier->run(step_of(operation), options_.timeout);
+    auto done = may_call_mpi() ? poll(*operation, *options_.gate, waits_)
+                               : options_.courier->run(step_of(operation), bound_of_courier());
     if (!done) return abandon(operation, done.failure());
     return {};
   }
@@ -125,12 +129,17 @@ class Communicator {
       *done = *seen;
       return true;
     };
-    BACKSTAY_TRY(options_.courier->run(look_once, options_.timeout));
+    BACKSTAY_TRY(options_.courier->run(look_once, bound_of_courier()));
     return *done;
+  }
+
+  [[nodiscard]] std::optional<std::chrono::milliseconds> bound_of_courier() const {
+    return waits_.late ? std::nullopt : std::optional(waits_.timeout);
   }
 
   MPI_Comm handle_;
   MpiOptions options_;
+  Waits waits_;
   bool abandoned_ = false;
 };
 
@@ -159,13 +168,12 @@ Result<Layout> lay_out(const std::vector<std::int64_t>& sizes) {
 class UnderWay {
  public:
   UnderWay(const char* name, std::shared_ptr<Communicator> group, std::shared_ptr<Health> health,
-           std::shared_ptr<Operation> operation, Asking asking)
+           std::shared_ptr<Operation> operation)
       : name_(name),
         group_(std::move(group)),
         health_(std::move(health)),
         operation_(std::move(operation)),
-        asking_(asking),
-        patience_(group_->options().timeout) {}
+        bound_(group_->waits().timeout) {}
   UnderWay(const UnderWay&) = delete;
   UnderWay& operator=(const UnderWay&) = delete;
   ~UnderWay() {
@@ -176,8 +184,10 @@ class UnderWay {
     if (done_) return true;
     if (health_->failure()) return *health_->failure();
     auto seen = group_->look(operation_);
-    if (seen && !*seen && asking_ == Asking::within_timeout && patience_.exhausted())
-      seen = not_done_within(group_->options().timeout);
+    if (seen && !*seen && patience_.exhausted()) {
+      if (group_->waits().end_after(bound_)) seen = not_done_within(bound_);
+      patience_ = Patience(bound_);
+    }
     if (!seen) return health_->break_down(name_, seen.failure());
     done_ = *seen;
     return done_;
@@ -188,8 +198,8 @@ class UnderWay {
   std::shared_ptr<Communicator> group_;
   std::shared_ptr<Health> health_;
   std::shared_ptr<Operation> operation_;
-  Asking asking_;
-  Patience patience_;
+  std::chrono::milliseconds bound_;
+  Patience patience_{bound_};
   bool done_ = false;
 };
 
@@ -197,8 +207,8 @@ class MpiPendingMax final : public PendingMax {
  public:
   using Values = std::vector<std::int64_t>;
   MpiPendingMax(std::shared_ptr<Communicator> group, std::shared_ptr<Health> health,
-                std::shared_ptr<Operation> operation, std::shared_ptr<Values> values, Asking asking)
-      : under_way_("all_max", std::move(group), std::move(health), std::move(operation), asking),
+                std::shared_ptr<Operation> operation, std::shared_ptr<Values> values)
+      : under_way_("all_max", std::move(group), std::move(health), std::move(operation)),
         values_(std::move(values)) {}
   Result<bool> test() override { return under_way_.test(); }
   [[nodiscard]] const Values& values() const override { return *values_; }
@@ -212,39 +222,11 @@ class MpiPendingExchange final : public Pending {
  public:
   MpiPendingExchange(std::shared_ptr<Communicator> group, std::shared_ptr<Health> health,
                      std::shared_ptr<Operation> operation)
-      : under_way_("exchange", std::move(group), std::move(health), std::move(operation), Asking::within_timeout) {}
+      : under_way_("exchange", std::move(group), std::move(health), std::move(operation)) {}
   Result<bool> test() override { return under_way_.test(); }
 
  private:
   UnderWay under_way_;
-};
-
-/// A duplicate whose ranks come when they come.
-class MpiPendingComm final : public PendingComm {
- public:
-  MpiPendingComm(std::shared_ptr<Communicator> group, std::shared_ptr<Health> health);
-  MpiPendingComm(const MpiPendingComm&) = delete;
-  MpiPendingComm& operator=(const MpiPendingComm&) = delete;
-  ~MpiPendingComm() override {
-    if (!done_) group_->abandon(operation_, {});
-  }
-
-  Result<bool> test() override {
-    if (done_) return true;
-    if (health_->failure()) return *health_->failure();
-    const auto seen = group_->look(operation_);
-    if (!seen) return health_->break_down("duplicate", seen.failure());
-    done_ = *seen;
-    return done_;
-  }
-  std::unique_ptr<Comm> take() override;
-
- private:
-  std::shared_ptr<Communicator> group_;
-  std::shared_ptr<Health> health_;
-  std::shared_ptr<MPI_Comm> made_;
-  std::shared_ptr<Operation> operation_;
-  bool done_ = false;
 };
 
 class MpiComm final : public CheckedComm {
@@ -253,19 +235,22 @@ class MpiComm final : public CheckedComm {
       : CheckedComm(std::make_shared<Health>(rank, size)), group_(std::move(group)) {}
 
   [[nodiscard]] MPI_Comm handle() const { return group_->handle(); }
-  void leave() override { group_->options().gate->shut(); }
+  void leave() override {
+    group_->options().gate->shut();
+    if (group_->options().courier != nullptr) group_->options().courier->shut();
+  }
+  void wait_for_all(std::function<void()> late) override { group_->wait_for_all(std::move(late)); }
   /// Collective, on the application's thread: see shared_memory_node().
   Result<int> node();
 
  private:
   Result<std::unique_ptr<Comm>> do_duplicate() override;
   Result<std::unique_ptr<Comm>> do_duplicate_for_background() override;
-  Result<std::unique_ptr<PendingComm>> do_start_duplicate() override;
   Result<void> do_barrier() override;
   Result<std::vector<Bytes>> do_all_gather(ByteView mine) override;
   Result<Bytes> do_broadcast(int root, ByteView mine) override;
   Result<std::vector<std::int64_t>> do_all_max(std::vector<std::int64_t> mine) override;
-  Result<std::unique_ptr<PendingMax>> do_start_all_max(std::vector<std::int64_t> mine, Asking asking) override;
+  Result<std::unique_ptr<PendingMax>> do_start_all_max(std::vector<std::int64_t> mine) override;
   Result<void> do_exchange(int to, ByteView out, int from, MutableByteView in, int tag, Keep keep) override;
   Result<std::unique_ptr<Pending>> do_start_exchange(int to, ByteView out, int from, MutableByteView in, int tag,
                                                      Keep keep) override;
@@ -305,7 +290,7 @@ Result<std::unique_ptr<Comm>> MpiComm::duplicate_with(const MpiOptions& options)
   } else {
     BACKSTAY_TRY(group_->finish(duplication(handle(), made)));
   }
-  auto group = std::make_shared<Communicator>(*made, options);
+  auto group = std::make_shared<Communicator>(*made, options, group_->waits());
   return std::unique_ptr<Comm>(std::make_unique<MpiComm>(std::move(group), rank(), size()));
 }
 
@@ -316,23 +301,6 @@ Result<std::unique_ptr<Comm>> MpiComm::do_duplicate_for_background() {
   options.courier = options.background_courier;
   options.gate = std::make_shared<Gate>();
   return duplicate_with(options);
-}
-
-MpiPendingComm::MpiPendingComm(std::shared_ptr<Communicator> group, std::shared_ptr<Health> health)
-    : group_(std::move(group)),
-      health_(std::move(health)),
-      made_(std::make_shared<MPI_Comm>(MPI_COMM_NULL)),
-      operation_(duplication(group_->handle(), made_)) {}
-
-std::unique_ptr<Comm> MpiPendingComm::take() {
-  auto group = std::make_shared<Communicator>(*made_, group_->options());
-  return std::make_unique<MpiComm>(std::move(group), health_->rank(), health_->size());
-}
-
-Result<std::unique_ptr<PendingComm>> MpiComm::do_start_duplicate() {
-  auto pending = std::make_unique<MpiPendingComm>(group_, health());
-  BACKSTAY_TRY(pending->test());  // the first look starts it
-  return std::unique_ptr<PendingComm>(std::move(pending));
 }
 
 /// MPI_Comm_split_type blocks. Once all ranks are known to be there that is a matter of moments, so they meet
@@ -414,10 +382,10 @@ Result<std::vector<std::int64_t>> MpiComm::do_all_max(std::vector<std::int64_t> 
   return std::move(*values);
 }
 
-Result<std::unique_ptr<PendingMax>> MpiComm::do_start_all_max(std::vector<std::int64_t> mine, Asking asking) {
+Result<std::unique_ptr<PendingMax>> MpiComm::do_start_all_max(std::vector<std::int64_t> mine) {
   auto values = std::make_shared<std::vector<std::int64_t>>(std::move(mine));
   std::shared_ptr<Operation> operation = all_max_in_place(handle(), values);
-  auto pending = std::make_unique<MpiPendingMax>(group_, health(), operation, values, asking);
+  auto pending = std::make_unique<MpiPendingMax>(group_, health(), operation, values);
   // The first look starts it, so that it is on its way while the caller computes.
   BACKSTAY_TRY(pending->test());
   return std::unique_ptr<PendingMax>(std::move(pending));
@@ -529,14 +497,14 @@ Result<std::unique_ptr<Comm>> make_mpi_comm(MPI_Comm comm, const MpiOptions& opt
   const auto operation = duplication(comm, made);
   const OurCall ours;
   const auto done =
-      options.alarm ? check(MPI_Comm_dup(comm, made.get())) : poll(*operation, *options.gate, options.timeout);
+      options.alarm ? check(MPI_Comm_dup(comm, made.get())) : poll(*operation, *options.gate, {options.timeout});
   if (!done) {
     keep_forever(operation);
     if (options.alarm && done.failure().code == Code::comm) options.alarm->ring();
     return fail(done.failure().code, "rank ", rank, " of ", size,
                 ": duplicating the communicator: ", done.failure().what);
   }
-  auto group = std::make_shared<Communicator>(*made, options);
+  auto group = std::make_shared<Communicator>(*made, options, Waits{options.timeout});
   BACKSTAY_TRY(check(MPI_Comm_set_errhandler(*made, MPI_ERRORS_RETURN)));
   return std::unique_ptr<Comm>(std::make_unique<MpiComm>(std::move(group), rank, size));
 }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <optional>
 #include <thread>
 
 namespace backstay::comm {
@@ -50,6 +52,21 @@ class Patience {
   Clock::duration longest_gap_;
   Clock::duration waited_{0};
   Clock::time_point last_look_{};
+};
+
+/// What becomes of a wait that lasts for longer than `timeout`. `late` has no value: it is given up. Otherwise that is
+/// called, at each doubling.
+struct Waits {
+  std::chrono::milliseconds timeout{};
+  std::optional<std::function<void()>> late = {};
+
+  /// A wait has lasted for `bound`; true: give it up. Otherwise `bound` is how long it may last until the next call.
+  bool end_after(std::chrono::milliseconds& bound) const {
+    if (!late) return true;
+    if (*late) (*late)();
+    bound *= 2;
+    return false;
+  }
 };
 
 }  // namespace backstay::comm

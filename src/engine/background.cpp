@@ -30,7 +30,7 @@ void lower_priority(int by) {
 
 Background::Background(std::vector<Level>& levels, const Job& job, const Topology& topology, comm::Comm& comm,
                        BackgroundOptions options)
-    : levels_(levels), job_(job), topology_(topology), comm_(&comm), options_(std::move(options)) {
+    : levels_(levels), job_(job), topology_(topology), comm_(comm), options_(std::move(options)) {
   for (std::size_t i = 0; i < options_.buffers; ++i) free_.push_back(std::make_unique<Checkpoint>());
   thread_ = std::thread([this] { run(); });
 }
@@ -74,6 +74,18 @@ Result<std::unique_ptr<Checkpoint>> Background::take() {
   return checkpoint;
 }
 
+std::unique_ptr<Checkpoint> Background::in_vain(const Failure& why) {
+  auto checkpoint = std::make_unique<Checkpoint>();
+  checkpoint->captured = why;
+  checkpoint->is_in_vain = true;
+  return checkpoint;
+}
+
+double Background::busy_for() const {
+  const std::lock_guard lock(mutex_);
+  return busy_since_ > 0 ? now() - busy_since_ : 0;
+}
+
 void Background::put(std::unique_ptr<Checkpoint> checkpoint) {
   const std::lock_guard lock(mutex_);
   ++in_flight_;
@@ -99,11 +111,15 @@ void Background::run() {
     if (ending_) return;
     auto checkpoint = std::move(queue_.front());
     queue_.pop_front();
+    busy_since_ = now();
     lock.unlock();
     write(*checkpoint);
     lock.lock();
-    staging_bytes_ = checkpoint->capture.buffer.capacity() * options_.buffers;
-    free_.push_back(std::move(checkpoint));
+    busy_since_ = 0;
+    if (!checkpoint->is_in_vain) {
+      staging_bytes_ = checkpoint->capture.buffer.capacity() * options_.buffers;
+      free_.push_back(std::move(checkpoint));
+    }
     --in_flight_;
     changed_.notify_all();
   }
@@ -119,14 +135,7 @@ void Background::write(Checkpoint& checkpoint) {
     settled.level = i;
     settled.last = std::find(checkpoint.levels.begin() + static_cast<std::ptrdiff_t>(i) + 1, checkpoint.levels.end(),
                              true) == checkpoint.levels.end();
-    settled.bytes = write_line(levels_[i], checkpoint, job_, topology_, *comm_);
-    if (!settled.bytes && settled.bytes.failure().code == Code::timeout)
-      settled.bytes =
-          fail(Code::timeout, "not all ranks wrote their part within the option timeout (",
-               human_seconds(std::chrono::duration<double>(options_.timeout).count()),
-               "): one of them, or its storage, is stuck or gone",
-               options_.pump ? ", or calls of backstay, in which all messages move here, are too far apart" : "",
-               "; checkpoints go on once all ranks answer");
+    settled.bytes = write_line(levels_[i], checkpoint, job_, topology_, comm_);
     settled.seconds = now() - start;
     options_.settled(settled);
     if (!settled.bytes) continue;

@@ -42,15 +42,18 @@ class Background {
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
-  /// A checkpoint to fill, its staging memory reused; waits for one, bounded: Code::timeout.
+  /// A checkpoint to fill, its staging memory reused; waits for one, bounded: Code::timeout. It is to be handed over
+  /// all the same then (see in_vain()), as the other ranks have one.
   Result<std::unique_ptr<Checkpoint>> take();
+  /// A checkpoint that holds nothing but why.
+  static std::unique_ptr<Checkpoint> in_vain(const Failure& why);
   /// Hands a filled checkpoint to the thread.
   void put(std::unique_ptr<Checkpoint> checkpoint);
   [[nodiscard]] std::size_t in_flight() const;
   /// Until everything put so far is settled; bounded by that part of the time-out: Code::timeout.
   Result<void> wait_idle(double part = 1);
-  /// The thread talks to other ranks in `comm` from now on; nothing may be in flight.
-  void use(comm::Comm& comm) { comm_ = &comm; }
+  /// Seconds since the thread began with what it has in hand; 0: it has nothing.
+  [[nodiscard]] double busy_for() const;
   /// Staging memory held, bytes.
   [[nodiscard]] std::uint64_t staging_bytes() const { return staging_bytes_; }
 
@@ -62,7 +65,7 @@ class Background {
   std::vector<Level>& levels_;
   const Job& job_;
   const Topology& topology_;
-  comm::Comm* comm_;
+  comm::Comm& comm_;
   BackgroundOptions options_;
 
   mutable std::mutex mutex_;
@@ -70,6 +73,7 @@ class Background {
   std::deque<std::unique_ptr<Checkpoint>> queue_;
   std::vector<std::unique_ptr<Checkpoint>> free_;
   std::size_t in_flight_ = 0;
+  double busy_since_ = 0;  // 0: nothing in hand
   bool ending_ = false;
   std::atomic<std::uint64_t> staging_bytes_{0};
   std::thread thread_;

@@ -83,6 +83,8 @@ Result<void> Engine::open() {
   if (!inventory) return inventory.failure();
   BACKSTAY_TRY(look_at_other_levels());
   note_lines(*inventory);
+  groups_.app().wait_for_all([this] { tell_who_is_late(); });
+  groups_.background().wait_for_all({});
   start_background();
   return {};
 }
@@ -229,18 +231,10 @@ void Engine::start_background() {
 
 // ---- checkpoint ------------------------------------------------------------------------------------------------
 
-Result<Outcome> Engine::checkpoint(bool now, bool signal) { return in_words(checkpoint_here(now, signal)); }
-
-Result<Outcome> Engine::checkpoint_here(bool now, bool signal) {
+Result<Outcome> Engine::checkpoint(bool now, bool signal) {
   decider_.begin_call(monotonic());
-  pace_.call();
-  ++checkpoints_;
-  if (position_ < missed_until_) {
-    ++position_;
-    return Outcome::skipped;
-  }
-  BACKSTAY_TRY(meet(false));
-  if (decider_.background_broken() && decider_.in_flight() == 0) BACKSTAY_TRY(mend_background());
+  BACKSTAY_TRY(meet());
+  tell_what_is_stuck();
   Result<Outcome> outcome = Outcome::not_due;
   if (decider_.stop()) {
     outcome = stopping_ ? Result<Outcome>(Outcome::stop) : take_last();
@@ -253,8 +247,7 @@ Result<Outcome> Engine::checkpoint_here(bool now, bool signal) {
 
 Result<void> Engine::start_agreement(bool signal) {
   if (decider_.stop() || !decider_.wants_agreement()) return {};
-  const plan::Decider::Proposal mine{signal, static_cast<std::int64_t>(in_flight()), failures_,
-                                     !groups_.background().works()};
+  const plan::Decider::Proposal mine{signal, static_cast<std::int64_t>(in_flight()), failures_};
   auto started = groups_.app().start_all_max(decider_.propose(mine, monotonic()));
   if (!started) return started.failure();
   agreement_ = std::move(*started);
@@ -263,10 +256,8 @@ Result<void> Engine::start_agreement(bool signal) {
 
 Result<void> Engine::finish_agreement() {
   if (!agreement_) return {};
-  const Waiting waiting;
   for (auto pause = std::chrono::microseconds(5);; pause = std::min(2 * pause, std::chrono::microseconds(500))) {
     const auto done = agreement_->test();
-    if (!done && done.failure().code == Code::timeout) return others_missing();
     if (!done) return done.failure();
     if (*done) break;
     if (hooks_.pump) hooks_.pump();
@@ -274,139 +265,42 @@ Result<void> Engine::finish_agreement() {
   }
   decider_.agreed(agreement_->values());
   agreement_.reset();
+  may_be_in_flight_ = decider_.in_flight() > 0;
   return {};
 }
 
-// ---- after a rank was waited for in vain -----------------------------------------------------------------------
+// ---- ranks that are late -----------------------------------------------------------------------------------------
 //
-// The rank may be there again later: it was stopped, or its disk hung. Each rank that has noticed goes on alone and
-// looks in its calls for all others to notice, too: they do at their next agreement, which it does not join. Then all
-// agree on a call that none has left (Reunion) and start over behind it, from the highest line number. Up to that call
-// nobody talks any more: what the others did without a rank it does without them, and a line is one call's on all
-// ranks. The background gets a new group as soon as nobody uses the old one. Until then lines cannot mix:
-// LineWriter::begin() compares line and call among ranks.
+// A rank that is late is waited for, as in any collective call of MPI, and that is said; so all ranks go through the same
+// agreements and lines, in the same order, whatever the time between them. One that dies ends the wait: MPI fails, or
+// ends the job. The background waits for other ranks and for storage without the application, which goes on.
 
-Failure Engine::others_missing() const {
-  return fail(Code::timeout, "a rank did not come to checkpoint() within the option timeout (",
-              human_seconds(std::chrono::duration<double>(config_.timeout).count()),
-              "): every rank must call it equally often; nothing is saved until all ranks come again");
-}
-
-/// What this rank brings to the others, to come together.
-Reunion::Here Engine::here(bool stays) const {
-  Reunion::Here here{position_, stays, {}};
-  // The number of a call is how many this rank has made, and by how much a resume set it off.
-  const std::int64_t offset = static_cast<std::int64_t>(decider_.call()) - checkpoints_;
-  here.state = {static_cast<std::int64_t>(next_line_),
-                decider_.stop() ? 1 : 0,
-                stopping_ ? 1 : 0,
-                offset,
-                resumes_,
-                -resumes_,
-                half_resumed_ ? 1 : 0};
-  for (const bool forced : forced_) here.state.push_back(forced ? 1 : 0);
-  return here;
-}
-
-/// The state of all ranks together becomes that of this rank.
-void Engine::start_over() {
-  missed_until_ = reunion_->last_alone();
-  const auto& all = reunion_->state();
-  next_line_ = static_cast<std::uint64_t>(all[0]);
-  decider_.start_over(all[1] != 0);
-  stopping_ = all[2] != 0;
-  decider_.set_call(static_cast<std::uint64_t>(checkpoints_ + all[3]));
-  half_resumed_ = all[4] != -all[5] || all[6] != 0;
-  resumes_ = all[4];
-  for (std::size_t i = 0; i < forced_.size(); ++i) forced_[i] = all[all.size() - forced_.size() + i] != 0;
-  last_levels_.clear();
-  owed_.assign(owed_.size(), false);
-  groups_.use_app(reunion_->take());
-  reunion_.reset();
-}
-
-/// Collective, with nothing in flight on any rank. Which lines are whole is looked up: a commit may have been seen by
-/// some ranks only.
-Result<void> Engine::mend_background() {
-  if (const auto renewed = groups_.renew_background(); !renewed)
-    return renewed.failure().code == Code::timeout ? others_missing() : renewed.failure();
-  background_->use(groups_.background());
-  const auto inventory = take_inventory(levels_, {}, groups_.app());
-  if (!inventory) return inventory.failure();
-  note_lines(*inventory);
-  decider_.background_mended();
-  hooks_.say("all ranks answer again: checkpoints go on");
+/// At the beginning of a call that all ranks make: what is under way among them is finished.
+Result<void> Engine::meet() {
+  call_began_ = monotonic();
+  BACKSTAY_TRY(finish_agreement());
+  if (late_said_ && hooks_.say_of_others) hooks_.say_of_others("all ranks have come: the program goes on");
+  late_said_ = false;
   return {};
 }
 
-Failure Engine::missed() const {
-  return fail(Code::timeout,
-              "a rank came too late to this call, so it was not made by all ranks together; later ones are");
+void Engine::tell_who_is_late() {
+  late_said_ = true;
+  if (hooks_.say_of_others)
+    hooks_.say_of_others(cat("a rank has not come for ", human_seconds(monotonic() - call_began_),
+                             ": the others wait for it in a call of backstay, which every rank must make equally often"));
 }
 
-/// What a group says of a wait in vain, for people.
-template <class T>
-Result<T> Engine::in_words(Result<T> result) const {
-  if (result || result.failure().code != Code::timeout || groups_.app().works()) return result;
-  return others_missing();
-}
-
-/// At the beginning of a call that all ranks make: what is under way among them is finished. Where that cannot be, they
-/// come together for the calls after this one. Bounded.
-Result<void> Engine::meet(bool wait_long) {
-  if (position_++ < missed_until_) return missed();
-  if (groups_.app().works()) {
-    if (const auto agreed = finish_agreement(); agreed || agreed.failure().code != Code::timeout) return agreed;
-    wait_long = false;  // it has waited
+void Engine::tell_what_is_stuck() {
+  const double seconds = background_->busy_for();
+  if (seconds < std::chrono::duration<double>(config_.timeout).count()) {
+    stuck_said_ = false;
+  } else if (!std::exchange(stuck_said_, true) && hooks_.say_of_others) {
+    hooks_.say_of_others(cat("a line has been under way for ", human_seconds(seconds),
+                             ": a rank or its storage is stuck",
+                             hooks_.pump ? ", or calls of backstay, in which all messages move here, are far apart" : "",
+                             "; nothing more is saved until it goes on or fails, and earlier lines are as they were"));
   }
-  agreement_.reset();
-  return come_together(wait_long);
-}
-
-/// A rank that is late notices at its next agreement. If the program computes several steps between two of them, that
-/// rank meets the others in the program's own communication before: they must not wait for it here, for a whole
-/// time-out at each of these steps. So checkpoint() waits no longer than a few times what the program computes between
-/// two calls. Ranks that do not talk to each other fall apart by less than they catch up again, so all meet. Once every
-/// rank has come, it waits a little longer, some times, so that few calls are made before all agree.
-Result<void> Engine::come_together(bool wait_long) {
-  using Duration = std::chrono::steady_clock::duration;
-  constexpr Duration a_moment = std::chrono::milliseconds(50);
-  constexpr int moments = 5;
-  const auto start = std::chrono::steady_clock::now();
-  const Waiting waiting;
-  const Duration longest = config_.timeout;
-  const Duration shorter = wait_long ? longest : as_long_as_it_computes();
-  if (!reunion_) {
-    reunion_.emplace();
-    moments_left_ = moments;
-  }
-  while (true) {
-    const auto together = reunion_->advance(groups_.origin(), here(wait_long));
-    if (!together) return together.failure();
-    if (*together) break;
-    const Duration waited = std::chrono::steady_clock::now() - start;
-    const bool must_stay = reunion_->must_stay(position_);
-    const bool stay_a_moment = reunion_->all_have_come() && moments_left_ > 0;
-    const Duration bound = stay_a_moment ? std::min(std::max(shorter, a_moment), longest) : shorter;
-    if (waited >= (must_stay ? longest : bound)) {
-      if (stay_a_moment) --moments_left_;
-      return others_missing();
-    }
-    if (hooks_.pump) hooks_.pump();
-    std::this_thread::sleep_for(
-        std::clamp<Duration>(waited / 8, std::chrono::microseconds(20), std::chrono::milliseconds(1)));
-  }
-  start_over();
-  return position_ > missed_until_ ? Result<void>{} : missed();
-}
-
-/// How long a call of checkpoint() waits for those who were missed.
-std::chrono::steady_clock::duration Engine::as_long_as_it_computes() const {
-  using Duration = std::chrono::steady_clock::duration;
-  constexpr int times_computed = 4;
-  const Duration longest = config_.timeout;
-  return std::clamp(times_computed * pace_.computes(), std::min<Duration>(std::chrono::microseconds(100), longest),
-                    longest);
 }
 
 // ---- what is due -----------------------------------------------------------------------------------------------
@@ -433,10 +327,6 @@ Result<Outcome> Engine::take(std::vector<bool> levels, bool must_wait) {
   // A level that is passed over goes with the next checkpoint that is taken: one that falls due seldom would otherwise
   // never meet a free moment beside one that falls due often.
   for (std::size_t i = 0; i < levels.size(); ++i) levels[i] = owed_[i] = owed_[i] || levels[i];
-  if (decider_.background_broken()) {
-    decider_.passed_over();
-    return Outcome::skipped;
-  }
   if (!must_wait && config_.policy != Policy::wait && decider_.in_flight() > 0) {
     const auto cheap = cheapest();
     // While a cheap one is in flight, a dearer one that is owed waits for a free moment, not for the next cheap one.
@@ -446,14 +336,13 @@ Result<Outcome> Engine::take(std::vector<bool> levels, bool must_wait) {
     }
     levels = cheap;
   }
+  // The wait for a buffer is bounded, as storage may hang. For other ranks it is not: they come here first.
+  if (may_be_in_flight_)
+    if (const auto all = groups_.app().all_max({0}); !all) return all.failure();
   return capture(levels);
 }
 
 Result<Outcome> Engine::capture(const std::vector<bool>& levels) {
-  if (half_resumed_)
-    return fail(Code::mismatch,
-                "resume() ended on some ranks only, so what the ranks hold is not of one moment: nothing ",
-                "is saved until all ranks have called it again");
   if (const auto left = what_is_left_behind(); !left.empty()) hooks_.say(left);
   const std::uint64_t line = next_line_++;  // also where this rank alone fails: the others have used it
   // Also that it was taken: what is owed must be the same everywhere.
@@ -461,22 +350,24 @@ Result<Outcome> Engine::capture(const std::vector<bool>& levels) {
   last_levels_ = levels;
   forced_.assign(forced_.size(), false);
   for (std::size_t i = 0; i < levels.size(); ++i) owed_[i] = owed_[i] && !levels[i];
-  auto checkpoint = background_->take();
-  if (!checkpoint) return checkpoint.failure();
-  Checkpoint& c = **checkpoint;
+  auto taken = background_->take();
+  auto checkpoint = taken ? std::move(*taken) : Background::in_vain(taken.failure());
+  Checkpoint& c = *checkpoint;
   c.line = line;
   c.call = decider_.call();
   c.time = wall_clock();
   c.levels = levels;
   c.signature = regions_.signature();
-  c.captured =
-      regions_.specs().empty()
-          ? Result<void>(fail(Code::invalid_argument, "nothing is protected: call protect() before checkpoint()"))
-          : capture_regions(regions_, {groups_.app().rank(), config_.capture_threads, config_.staging_limit},
-                            c.capture);
-  background_->put(std::move(*checkpoint));
+  if (taken)
+    c.captured =
+        regions_.specs().empty()
+            ? Result<void>(fail(Code::invalid_argument, "nothing is protected: call protect() before checkpoint()"))
+            : capture_regions(regions_, {groups_.app().rank(), config_.capture_threads, config_.staging_limit},
+                              c.capture);
+  background_->put(std::move(checkpoint));
   ++captured_;
-  return Outcome::taken;
+  may_be_in_flight_ = true;
+  return taken ? Result<Outcome>(Outcome::taken) : taken.failure();
 }
 
 /// A program that forgot resume() would lose its history to retention, line by line.
@@ -491,11 +382,8 @@ std::string Engine::what_is_left_behind() const {
              "come: call resume() before the first checkpoint(), or start in another directory");
 }
 
-/// All ranks stop at this call, whatever becomes of the line. A rank that was late finds an agreement that the others
-/// have given up: it must not stop alone, so all hear first that all are here.
+/// All ranks stop at this call, whatever becomes of the line.
 Result<Outcome> Engine::take_last() {
-  const auto here = groups_.app().all_max({1});
-  if (!here) return here.failure().code == Code::timeout ? others_missing() : here.failure();
   stopping_ = true;
   const auto written = write_last();
   last_settled_ = written.ok();
@@ -508,9 +396,6 @@ Result<void> Engine::write_last() {
   for (const auto& level : levels_) durable.push_back(level.config.kind != LevelKind::memory);
   if (!any(durable)) durable.assign(levels_.size(), true);
   BACKSTAY_TRY(settle());
-  const auto broken = groups_.app().all_max({groups_.background().works() ? 0 : 1});
-  if (!broken) return broken.failure();
-  if (broken->front() != 0) BACKSTAY_TRY(mend_background());
   const auto taken = capture(durable);
   if (!taken) return taken.failure();
   return background_->wait_idle();
@@ -550,8 +435,9 @@ Result<void> Engine::settled_here() { return background_->wait_idle(0.5); }
 
 Result<void> Engine::wait() {
   BACKSTAY_TRY(meet());
-  BACKSTAY_TRY(in_words(settle()));
+  BACKSTAY_TRY(settle());
   decider_.all_done();
+  may_be_in_flight_ = false;
   return {};
 }
 
@@ -560,17 +446,15 @@ Result<Resumed> Engine::resume() {
   BACKSTAY_TRY(meet());
   const double start = monotonic();
   const auto inventory = take_inventory(levels_, settled_here(), groups_.app());
-  if (!inventory) return in_words(Result<Resumed>(inventory.failure()));
+  if (!inventory) return inventory.failure();
   note_lines(*inventory);
   const auto found =
       put_back_newest(*inventory, levels_, config_.topology, regions_, {config_.lenient}, groups_.app(), hooks_.say);
-  if (!found) return in_words(Result<Resumed>(found.failure()));
+  if (!found) return found.failure();
   for (const auto& [level, line] : other_lines_)
     if (line > found->line)
       hooks_.say(cat("line ", line, " lies at level ", level, ", which is not among the levels of this run, and was ",
                      "passed over: name it in the option levels to go on from there"));
-  ++resumes_;
-  half_resumed_ = false;
   if (found->line == 0) return Resumed{};
   job_.id = found->manifest.job;
   for (const auto& [level, line] : found->rejected) {
@@ -589,9 +473,9 @@ Result<Resumed> Engine::resume() {
 Result<Verified> Engine::verify() {
   BACKSTAY_TRY(meet());
   const auto inventory = take_inventory(levels_, settled_here(), groups_.app());
-  if (!inventory) return in_words(Result<Verified>(inventory.failure()));
+  if (!inventory) return inventory.failure();
   auto damage = check_all(*inventory, levels_, groups_.app());
-  if (!damage) return in_words(Result<Verified>(damage.failure()));
+  if (!damage) return damage.failure();
   return Verified{damage->lines, damage->segments, std::move(damage->sentences)};
 }
 
@@ -611,7 +495,7 @@ Result<void> Engine::prune(std::size_t keep) {
   if (keep == 0) return fail(Code::invalid_argument, "prune(0) would remove every line: keep 1 or more");
   BACKSTAY_TRY(meet());
   auto kept = take_inventory(levels_, settled_here(), groups_.app());
-  if (!kept) return in_words(Result<void>(kept.failure()));
+  if (!kept) return kept.failure();
   kept->candidates = newest_of_each_level(std::move(kept->candidates), keep);
   const auto damage = check_all(*kept, levels_, groups_.app());
   if (!damage) return damage.failure();

@@ -13,8 +13,6 @@
 #include "engine/background.h"
 #include "engine/groups.h"
 #include "engine/line_reader.h"
-#include "engine/pace.h"
-#include "engine/reunion.h"
 #include "plan/decider.h"
 #include "region/region_set.h"
 #include "store/lock.h"
@@ -48,6 +46,8 @@ struct EngineHooks {
   std::function<void(const std::string&)> say;  ///< a sentence for people, the same on every rank
   std::function<void(const Settled&, const std::string& level)> settled;  ///< on the background thread
   std::function<void()> pump;                                             ///< empty: not needed
+  /// A sentence about a rank that others wait for, who may be the one that says things to people; empty: said by none.
+  std::function<void(const std::string&)> say_of_others = {};
 };
 
 /// One rank's engine. All ranks call open(), checkpoint(), resume(), wait(), verify(), prune() in the same order.
@@ -98,19 +98,11 @@ class Engine {
   Result<void> make_names_durable();
   Result<void> finish_agreement();
   Result<void> start_agreement(bool signal);
-  Result<void> meet(bool wait_long = true);
-  Result<void> come_together(bool wait_long);
-  [[nodiscard]] std::chrono::steady_clock::duration as_long_as_it_computes() const;
-  template <class T>
-  Result<T> in_words(Result<T> result) const;
-  Result<Outcome> checkpoint_here(bool now, bool signal);
-  void start_over();
-  [[nodiscard]] Reunion::Here here(bool stays) const;
-  Result<void> mend_background();
+  Result<void> meet();
+  void tell_who_is_late();
+  void tell_what_is_stuck();
   Result<void> settle();
   Result<void> settled_here();
-  [[nodiscard]] Failure others_missing() const;
-  [[nodiscard]] Failure missed() const;
   Result<void> write_last();
   Result<Outcome> take(std::vector<bool> levels, bool must_wait);
   Result<Outcome> capture(const std::vector<bool>& levels);
@@ -133,14 +125,10 @@ class Engine {
   std::unique_ptr<comm::PendingMax> agreement_;
   std::uint64_t next_line_ = 1;
   std::uint64_t captured_ = 0;
-  std::uint64_t position_ = 0;      ///< of this rank among the calls that all ranks make in the same order
-  std::uint64_t missed_until_ = 0;  ///< calls up to this one are made without some rank
-  std::optional<Reunion> reunion_;  ///< under way
-  std::int64_t checkpoints_ = 0;    ///< calls of checkpoint() that this rank has made
-  std::int64_t resumes_ = 0;        ///< calls of resume() that have ended well here
-  Pace pace_;
-  int moments_left_ = 0;            ///< waits for answers of ranks that have come
-  bool half_resumed_ = false;       ///< the last one ended well on some ranks only
+  double call_began_ = 0;
+  bool may_be_in_flight_ = false;   ///< something, on some rank; the same on every rank
+  bool late_said_ = false;          ///< and not yet that all have come
+  bool stuck_said_ = false;         ///< of what the background has in hand
   std::uint64_t resumed_call_ = 0;  ///< the state at this call is the one that was put back
   std::vector<bool> forced_;        ///< levels that the next call must write: copies were missing
   std::vector<std::pair<std::string, std::uint64_t>> other_lines_;  ///< newest ones at levels that are not ours

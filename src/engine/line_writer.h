@@ -18,6 +18,7 @@ struct Checkpoint {
   Result<void> captured;               ///< this rank's failure, carried to where all ranks hear of it
   std::vector<std::string> signature;  ///< of the regions, to be compared among ranks
   Capture capture;
+  bool is_in_vain = false;  ///< there was no memory for it in time: it is only there to be given up by all ranks
 };
 
 struct Job {

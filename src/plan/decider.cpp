@@ -7,8 +7,8 @@ namespace backstay::plan {
 
 namespace {
 constexpr std::uint64_t longest_stride = 1000;
-// What is agreed: [signal, in flight, failures, stride, background broken, one number a level].
-constexpr std::size_t fixed_numbers = 5;
+// What is agreed: [signal, in flight, failures, stride, one number a level].
+constexpr std::size_t fixed_numbers = 4;
 }  // namespace
 
 Decider::Decider(std::vector<Cadence> levels, double agreement_period)
@@ -35,7 +35,6 @@ void Decider::agreed(const std::vector<std::int64_t>& maxima) {
   in_flight_ = maxima[1];
   failures_ = maxima[2];
   stride_ = static_cast<std::uint64_t>(std::max<std::int64_t>(1, maxima[3]));
-  background_broken_ = background_broken_ || maxima[4] != 0;
   for (std::size_t i = 0; i < levels_.size(); ++i) due_by_time_[i] = maxima[fixed_numbers + i] != 0;
 }
 
@@ -56,16 +55,6 @@ bool Decider::wants_agreement() const {
          (last_agreement_ == 0 || call_ >= last_agreement_ + stride_ || some_level_due_by_count(call_ + 1));
 }
 
-void Decider::start_over(bool stop) {
-  last_agreement_ = 0;
-  stride_ = 1;
-  under_way_ = false;
-  stop_ = stop;
-  in_flight_ = 1;
-  background_broken_ = true;
-  std::fill(due_by_time_.begin(), due_by_time_.end(), false);
-}
-
 std::vector<std::int64_t> Decider::propose(const Proposal& mine, double now) {
   under_way_ = true;
   last_agreement_ = call_;
@@ -73,8 +62,7 @@ std::vector<std::int64_t> Decider::propose(const Proposal& mine, double now) {
   // At most twice the last one, so that two quick calls at the start do not put off the next agreement for long.
   const double most = static_cast<double>(std::min(2 * stride_, longest_stride));
   const auto stride = static_cast<std::int64_t>(std::clamp(std::floor(calls), 1.0, most));
-  std::vector<std::int64_t> out{mine.signal ? 1 : 0, mine.in_flight, mine.failures, stride,
-                                mine.background_broken ? 1 : 0};
+  std::vector<std::int64_t> out{mine.signal ? 1 : 0, mine.in_flight, mine.failures, stride};
   for (std::size_t i = 0; i < levels_.size(); ++i)
     out.push_back(levels_[i].interval > 0 && now - last_taken_[i] >= levels_[i].interval ? 1 : 0);
   return out;

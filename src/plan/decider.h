@@ -29,10 +29,6 @@ class Decider {
     call_ = call;
     last_agreement_ = 0;  // a rollback goes back in calls: what was agreed in the future is no measure
   }
-  /// After ranks missed each other: all go on with nothing under way, and with a background that has to be mended once
-  /// nothing is in flight anywhere, which the next agreement will tell.
-  void start_over(bool stop);
-
   /// Must the agreement that was started at the last call be waited for now?
   [[nodiscard]] bool agreement_under_way() const { return under_way_; }
   /// Hands in the maxima of all ranks' proposals.
@@ -44,9 +40,6 @@ class Decider {
   [[nodiscard]] std::int64_t in_flight() const { return in_flight_; }
   /// Everything put so far was seen to be done, on every rank.
   void all_done() { in_flight_ = 0; }
-  /// Some rank's background could not reach another, at the last agreement: nothing is taken until it is mended.
-  [[nodiscard]] bool background_broken() const { return background_broken_; }
-  void background_mended() { background_broken_ = false; }
   /// Lines given up, at the last agreement.
   [[nodiscard]] std::int64_t failures() const { return failures_; }
 
@@ -54,10 +47,9 @@ class Decider {
   [[nodiscard]] bool wants_agreement() const;
   /// What this rank proposes; marks the agreement as under way.
   struct Proposal {
-    bool signal = false;             ///< this rank was asked to end
-    std::int64_t in_flight = 0;      ///< checkpoints in its background
-    std::int64_t failures = 0;       ///< lines it has given up
-    bool background_broken = false;  ///< its background could not reach another rank
+    bool signal = false;         ///< this rank was asked to end
+    std::int64_t in_flight = 0;  ///< checkpoints in its background
+    std::int64_t failures = 0;   ///< lines it has given up
   };
   std::vector<std::int64_t> propose(const Proposal& mine, double now);
 
@@ -78,7 +70,6 @@ class Decider {
   bool stop_ = false;
   std::int64_t in_flight_ = 0;
   std::int64_t failures_ = 0;
-  bool background_broken_ = false;
   std::vector<bool> due_by_time_;
   std::vector<double> last_taken_;
   double last_call_time_ = -1;

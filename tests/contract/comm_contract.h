@@ -347,22 +347,56 @@ TEST_P(CommContract, a_missing_rank_is_a_timeout_and_the_group_is_broken_afterwa
       bound);
 }
 
-TEST_P(CommContract, a_started_duplicate_waits_for_ranks_that_come_late) {
-  static constexpr milliseconds bound{BACKSTAY_TEST_PACE * 300};
+TEST_P(CommContract, a_group_that_waits_for_all_tells_who_is_late_and_goes_on) {
+  static constexpr milliseconds bound{BACKSTAY_TEST_PACE * 1000};
   on_all_ranks(
       [&](Comm& comm) {
-        auto side = expect_ok(comm.duplicate());
-        if (comm.size() > 1 && comm.rank() == 0) std::this_thread::sleep_for(3 * bound);
-        auto late = expect_ok(comm.start_duplicate());
-        for (auto seen = late->test(); !expect_ok(seen); seen = late->test())
+        const bool late = comm.size() > 1 && comm.rank() == 0;
+        int told = 0;
+        auto group = expect_ok(comm.duplicate());
+        group->wait_for_all([&] { ++told; });
+        auto made = expect_ok(group->duplicate());  // waits as the one that it was made from
+        auto started = expect_ok(group->start_all_max({comm.rank()}));
+        if (late) std::this_thread::sleep_for(3 * bound);
+        for (auto seen = started->test(); !expect_ok(seen); seen = started->test())
           std::this_thread::sleep_for(milliseconds(1));
-        auto group = late->take();
-        EXPECT_EQ(group->rank(), comm.rank());
-        EXPECT_EQ(group->size(), comm.size());
-        EXPECT_EQ(expect_ok(group->all_max({comm.rank()})).front(), comm.size() - 1);
-        EXPECT_TRUE(comm.works());
+        if (late) std::this_thread::sleep_for(3 * bound);
+        EXPECT_EQ(expect_ok(made->all_max({comm.rank()})).front(), comm.size() - 1);
+        auto given = std::make_shared<Bytes>(pattern(10, 3));
+        auto got = std::make_shared<Bytes>(10);
+        const int right = (comm.rank() + 1) % comm.size(), left = (comm.rank() + comm.size() - 1) % comm.size();
+        expect_ok(group->exchange(right, *given, left, *got, 1, std::make_shared<std::pair<Keep, Keep>>(given, got)));
+        EXPECT_EQ(expect_ok(comm.all_max({1})).front(), 1);
+        if (comm.size() > 1 && !late) {
+          EXPECT_GE(told, 1) << "twice where no courier carries the second wait";
+          EXPECT_LE(told, 6) << "at each doubling only";
+        }
       },
       bound);
+}
+
+TEST_P(CommContract, leaving_ends_a_wait_without_bound) {
+  static constexpr milliseconds bound{BACKSTAY_TEST_PACE * 100};
+  on_all_ranks(
+      [&](Comm& comm) {
+        if (comm.size() == 1) return;
+        auto group = expect_ok(comm.duplicate_for_background());  // others leave with those that they were made from
+        auto side = expect_ok(comm.duplicate());
+        group->wait_for_all({});
+        if (comm.rank() != 0) {
+          std::thread leaves([&] {
+            std::this_thread::sleep_for(2 * bound);
+            group->leave();
+          });
+          const auto left = group->barrier();
+          leaves.join();
+          ASSERT_FALSE(left.ok());
+          EXPECT_EQ(left.failure().code, Code::comm) << left.failure().what;
+        }
+        std::this_thread::sleep_for(3 * bound);  // it does not come to the group
+        expect_ok(side->barrier());
+      },
+      std::chrono::seconds(60));
 }
 
 TEST_P(CommContract, a_message_that_never_comes_is_a_timeout) {
