@@ -37,14 +37,13 @@ inline constexpr Alone alone{};
 struct Now {};
 inline constexpr Now now{};
 
-/// What a call of checkpoint() did. The same on every rank, but where a rank was waited for in vain (option timeout):
-/// who waits is told `failed`, and who comes late `skipped` until it has made the calls that the others made without
-/// it.
+/// What a call of checkpoint() did. The same on every rank, but for `failed`: a rank of which the memory or the storage
+/// fails is told so, and the others that the line was taken; it is given up by all.
 enum class Outcome : int {
   not_due = 0,  ///< nothing was due
   taken = 1,    ///< captured; the background makes it durable, or gives it up and says why in status()
-  skipped = 2,  ///< due, but an earlier one is still in flight and the policy is `skip`; or see above
-  failed = 3,   ///< the ranks could not agree, or an earlier one did not settle in time; see status()
+  skipped = 2,  ///< due, but an earlier one is still in flight and the policy is `skip`
+  failed = 3,   ///< MPI failed, or an earlier one did not settle within the option timeout; see status()
   stop = 4,     ///< a signal asked the job to end, and a last checkpoint was taken: leave the loop (where it
                 ///< failed, status().last_error says why, and with on_error=throw this is an Error instead)
 };

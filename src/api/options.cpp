@@ -306,7 +306,9 @@ const std::vector<OptionInfo>& option_table() {
       {"policy", "skip",
        "due while one is in flight: `skip` it, `wait`, or `degrade` to the cheapest level; "
        "a level passed over goes with the next that is taken"},
-      {"timeout", "600", "seconds that any wait on another rank or on storage may take"},
+      {"timeout", "600",
+       "seconds that storage, opening, closing and a repair may take; a wait for a late rank goes on, and is said "
+       "then"},
       {"staging_limit", "0", "most staging memory of a rank for one checkpoint (512MiB, 4GiB); 0: no limit"},
       {"threads", "0", "threads of a capture; 0: the cores of the node shared among its ranks, 4 at most"},
       {"nice", "10", "niceness added to the background thread, 0 to 19"},

@@ -17,8 +17,8 @@ class Pending {
  public:
   virtual ~Pending() = default;
   /// True once it is done; makes progress. After a failure: that failure, always. Code::timeout when the caller has
-  /// asked for as long as the group's time-out (but see Comm::wait_for_all()); time in which it computed and did not ask
-  /// hardly counts.
+  /// asked for as long as the group's time-out (but see Comm::wait_for_all()); time in which it computed and did not
+  /// ask hardly counts.
   virtual Result<bool> test() = 0;
 };
 
@@ -34,8 +34,8 @@ using Keep = std::shared_ptr<const void>;
 
 /// A group of ranks. Collective calls are made by all ranks of the group in the same order. One thread at a time.
 /// Every wait is bounded by the group's time-out (Code::timeout, with a sentence that names the operation), unless
-/// wait_for_all() was called, and does not spin: it sleeps between looks, 20 microseconds at first, 1 millisecond at most.
-/// After any failure the group is broken: later calls fail at once with the same failure.
+/// wait_for_all() was called, and does not spin: it sleeps between looks, 20 microseconds at first, 1 millisecond at
+/// most. After any failure the group is broken: later calls fail at once with the same failure.
 class Comm {
  public:
   virtual ~Comm() = default;
@@ -48,9 +48,9 @@ class Comm {
   /// is under way fails.
   virtual void leave() = 0;
 
-  /// From now on waits in this group, and in groups made from it, have no bound: a rank that is late is waited for, as in
-  /// any collective call of MPI. Failures and leave() end them. `late` (may be empty) is called on the waiting thread when
-  /// one has lasted for the time-out, and again each time that it has doubled.
+  /// From now on waits in this group, and in groups made from it, have no bound: a rank that is late is waited for, as
+  /// in any collective call of MPI. Failures and leave() end them. `late` (may be empty) is called on the waiting
+  /// thread when one has lasted for the time-out, and again each time that it has doubled.
   virtual void wait_for_all(std::function<void()> late) = 0;
 
   /// Collective: a group of the same ranks whose messages never meet those of this one.

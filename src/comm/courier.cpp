@@ -13,7 +13,8 @@ namespace backstay::comm {
 /// A step that was handed over, on the stack of the thread that waits for the answer.
 struct Courier::Errand {
   std::function<Result<bool>()> step;
-  std::optional<Patience> patience;  // of pumps: the application computes between two of them, and nobody waits in vain meanwhile
+  std::optional<Patience>
+      patience;  // of pumps: the application computes between two of them, and nobody waits in vain meanwhile
   std::optional<Result<void>> answer;
 };
 

@@ -208,8 +208,7 @@ class MpiPendingMax final : public PendingMax {
   using Values = std::vector<std::int64_t>;
   MpiPendingMax(std::shared_ptr<Communicator> group, std::shared_ptr<Health> health,
                 std::shared_ptr<Operation> operation, std::shared_ptr<Values> values)
-      : under_way_("all_max", std::move(group), std::move(health), std::move(operation)),
-        values_(std::move(values)) {}
+      : under_way_("all_max", std::move(group), std::move(health), std::move(operation)), values_(std::move(values)) {}
   Result<bool> test() override { return under_way_.test(); }
   [[nodiscard]] const Values& values() const override { return *values_; }
 

@@ -23,8 +23,8 @@ class Courier {
   void pump();
   /// Called by the background thread: hands `step` over and waits until it has said true (done) or failed;
   /// `step` runs on the application's thread, again and again. Fails with Code::timeout once the pumps have used up
-  /// `bound`, the time between two of them hardly counting, or after 20 times that; without a bound never. When this has
-  /// returned, `step` is not called any more. Refused on the application's thread, which would wait for itself.
+  /// `bound`, the time between two of them hardly counting, or after 20 times that; without a bound never. When this
+  /// has returned, `step` is not called any more. Refused on the application's thread, which would wait for itself.
   Result<void> run(std::function<Result<bool>()> step, std::optional<std::chrono::milliseconds> bound);
   /// From any thread: what is handed over, and all that comes later, fails.
   void shut();

@@ -271,9 +271,9 @@ Result<void> Engine::finish_agreement() {
 
 // ---- ranks that are late -----------------------------------------------------------------------------------------
 //
-// A rank that is late is waited for, as in any collective call of MPI, and that is said; so all ranks go through the same
-// agreements and lines, in the same order, whatever the time between them. One that dies ends the wait: MPI fails, or
-// ends the job. The background waits for other ranks and for storage without the application, which goes on.
+// A rank that is late is waited for, as in any collective call of MPI, and that is said; so all ranks go through the
+// same agreements and lines, in the same order, whatever the time between them. One that dies ends the wait: MPI fails,
+// or ends the job. The background waits for other ranks and for storage without the application, which goes on.
 
 /// At the beginning of a call that all ranks make: what is under way among them is finished.
 Result<void> Engine::meet() {
@@ -287,8 +287,9 @@ Result<void> Engine::meet() {
 void Engine::tell_who_is_late() {
   late_said_ = true;
   if (hooks_.say_of_others)
-    hooks_.say_of_others(cat("a rank has not come for ", human_seconds(monotonic() - call_began_),
-                             ": the others wait for it in a call of backstay, which every rank must make equally often"));
+    hooks_.say_of_others(
+        cat("a rank has not come for ", human_seconds(monotonic() - call_began_),
+            ": the others wait for it in a call of backstay, which every rank must make equally often"));
 }
 
 void Engine::tell_what_is_stuck() {
@@ -296,10 +297,10 @@ void Engine::tell_what_is_stuck() {
   if (seconds < std::chrono::duration<double>(config_.timeout).count()) {
     stuck_said_ = false;
   } else if (!std::exchange(stuck_said_, true) && hooks_.say_of_others) {
-    hooks_.say_of_others(cat("a line has been under way for ", human_seconds(seconds),
-                             ": a rank or its storage is stuck",
-                             hooks_.pump ? ", or calls of backstay, in which all messages move here, are far apart" : "",
-                             "; nothing more is saved until it goes on or fails, and earlier lines are as they were"));
+    hooks_.say_of_others(
+        cat("a line has been under way for ", human_seconds(seconds), ": a rank or its storage is stuck",
+            hooks_.pump ? ", or calls of backstay, in which all messages move here, are far apart" : "",
+            "; nothing more is saved until it goes on or fails, and earlier lines are as they were"));
   }
 }
 

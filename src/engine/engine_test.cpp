@@ -410,8 +410,9 @@ TEST_F(EngineTest, a_rank_that_is_late_is_waited_for_and_nothing_is_lost) {
         3,
         [&](comm::Comm& comm) {
           const auto me = static_cast<std::size_t>(comm.rank());
-          Rank rank(comm, dir_, {level(LevelKind::shared, Layout::one_file)}, 2,
-                    [](EngineConfig& config) { config.timeout = short_timeout; }, &said[me]);
+          Rank rank(
+              comm, dir_, {level(LevelKind::shared, Layout::one_file)}, 2,
+              [](EngineConfig& config) { config.timeout = short_timeout; }, &said[me]);
           for (int call = 1; call <= 20; ++call) {
             if (comm.rank() == late && call == 5) std::this_thread::sleep_for(4 * short_timeout);
             for (auto& x : rank.u) x = call;
