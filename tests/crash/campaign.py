@@ -16,6 +16,7 @@ CAMPAIGNS = {
     "kills": ("repairs", "random ranks, spares and nodes are killed at random times; jobs go on or come back"),
     "crashpoints": ("crashpoints", "a checkpoint is stopped at each of its operations, and unsynced data are lost"),
     "flips": ("flips", "files are damaged in any way, and jobs resume from what is left"),
+    "faults": ("faults", "storage, clock and memory fail, ranks stand still; jobs go on or stop with a sentence"),
     "fuzz": ("fuzz", "readers of files are given what a fuzzer makes up, under AddressSanitizer and UBSan"),
     "model": ("model", "the protocols of commit and repair in a model checker, with crashes anywhere"),
 }

@@ -1,0 +1,183 @@
+"""A job goes on, or stops with a sentence, whatever its storage, clock and memory do; and earlier lines stay whole.
+
+    ./dev campaign faults --large --seed 1
+    python tests/crash/faults.py --runs 40 --seed 1
+
+A run: four ranks save at one of the mixes of levels of kills.py, and one fault happens at a random moment:
+
+- eio, enospc, erofs: some calls on files of one rank, or of all, fail; enomem: so do some mappings of memory;
+- eintr, short: calls on files are interrupted, or move less than they were asked to, all the time;
+- slow: calls take up to 20 ms; stuck: one takes longer than the option timeout;
+- clock: the time of day jumps by days; sigstop: a rank stands still for longer than the option timeout;
+- gone: a directory of a level is removed.
+
+What is right: the job ends with status 0 and the result of an undisturbed one (after eintr, short, slow, clock and sigstop
+nothing else, and no line given up), or with another status, a sentence, and in time. Then it is launched again, for some
+more steps and without a fault: it must come back from no older line than the newest that was committed, and end with
+the result of an undisturbed one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import kills
+from backstay import guard
+from campaign import Outcome
+from kills import Ended, Launch
+
+STEPS, MORE = 400, 40
+BEARABLE = {"eintr", "short", "slow", "clock", "sigstop"}  # nothing is given up
+KINDS = [*sorted(BEARABLE), "eio", "enospc", "erofs", "stuck", "enomem", "gone"]
+TIMEOUT = 1.0  # seconds, the option
+LIMIT = 60  # seconds for a launch
+
+
+@dataclass
+class Tally:
+    runs: int = 0
+    kinds: collections.Counter = field(default_factory=collections.Counter)
+    given_up: int = 0  # lines
+    stopped: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+class Run:
+    def __init__(self, build: Path, expected: tuple[str, str], chance: random.Random):
+        self.chance, self.expected = chance, expected
+        self.program = build / "tests" / "crash" / "stepper"
+        self.library = build / "tests" / "crash" / "libfaulty_system.so"
+        self.mix = chance.choice(list(kills.MIXES))
+        self.kind = chance.choice(KINDS)
+        self.rank = chance.choice([-1, *range(kills.RANKS)])
+        self.first = chance.randrange(4) if self.kind == "enomem" else chance.randrange(600)
+        self.count = chance.choice([1, 3, 30, 100000])
+        self.story = f"{self.mix}, {self.kind} on rank {self.rank} from call {self.first} on, {self.count} times"
+
+    def launch(self, directory: Path, steps: int, faulty: bool) -> Launch:
+        options = {**kills.MIXES[self.mix], "POLICY": self.chance.choice(["skip", "wait", "degrade"])}
+        if faulty:
+            options["TIMEOUT"] = str(TIMEOUT if self.kind in {"stuck", "sigstop"} else 10)
+        fault = {
+            "LD_PRELOAD": str(self.library), "FAULTY_UNDER": str(directory), "FAULTY_RANK": str(self.rank),
+            "FAULTY_KIND": self.kind, "FAULTY_FROM": str(self.first), "FAULTY_COUNT": str(self.count),
+            "FAULTY_SEED": str(self.chance.randrange(1 << 30)),
+        }  # fmt: skip
+        before = dict(os.environ)
+        os.environ.update(fault if faulty and self.kind not in {"sigstop", "gone"} else {})
+        try:
+            return Launch(self.program, [str(steps)], directory, options, limit=LIMIT)
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+
+    def interfere(self, launch: Launch, directory: Path) -> None:
+        """What is done to the job from outside."""
+        if self.kind not in {"sigstop", "gone"}:
+            return
+        kills.started(launch, directory, 0)
+        time.sleep(self.chance.uniform(0, 0.5))
+        if self.kind == "gone":
+            there = [path for path in directory.iterdir() if path.is_dir()]
+            inside = [path for each in there for path in each.iterdir() if path.is_dir()]
+            shutil.rmtree(self.chance.choice(there + inside), ignore_errors=True)
+            return
+        ranks = guard.rank_processes(launch.run_id)
+        stopped = [pid for number, pid in ranks.items() if self.rank in (-1, number)][:2]
+        guard.send(stopped, signal.SIGSTOP)
+        time.sleep(self.chance.uniform(0.5, 3) * TIMEOUT)
+        guard.send(stopped, signal.SIGCONT)
+
+    def go(self, directory: Path, tally: Tally) -> str:
+        """What is wrong; nothing if all is right."""
+        launch = self.launch(directory, STEPS, True)
+        self.interfere(launch, directory)
+        ended = launch.end()
+        failed = [e for e in kills.events_of(directory) if e.get("event") == "failed"]
+        tally.given_up += len(failed)
+        tally.stopped += ended.status != 0
+        if wrong := self.judge(ended, failed):
+            return f"{wrong}\n{ended.out}{ended.err[-6000:]}"
+        committed = kills.newest_committed(directory, {"local", "partner", "shared"})
+        again = self.launch(directory, STEPS + MORE, False).end()
+        if again.status != 0 or again.line("hash") != ["hash", self.expected[1]]:
+            return f"launched again, it did not end well ({again.status})\n{again.out}{again.err[-6000:]}{ended.err}"
+        resumed = again.line("resumed")
+        if self.kind != "gone" and committed and (not resumed or int(resumed[2]) < committed):
+            return f"came back as {resumed}, and line {committed} was committed\n{again.err[-6000:]}{ended.err}"
+        return ""
+
+    def judge(self, ended: Ended, failed: list[dict]) -> str:
+        if ended.status == 124:
+            return "did not end in time"
+        if ended.status == 0 and ended.line("hash") != ["hash", self.expected[0]]:
+            return "ended with another result"
+        if self.kind in BEARABLE and (ended.status != 0 or failed):
+            return f"ended with status {ended.status}, and gave up {len(failed)} lines"
+        said = [line for line in ended.err.splitlines() if line.startswith(("stepper: ", "backstay: "))]
+        if ended.status != 0 and not said:
+            return f"ended with status {ended.status} and without a sentence"
+        return ""
+
+
+def campaign(build: Path, runs: int, seed: int) -> Tally:
+    tally = Tally()
+    expected = []
+    for steps in (STEPS, STEPS + MORE):
+        with tempfile.TemporaryDirectory(prefix="backstay-faults.") as directory:
+            expected.append(kills.undisturbed_hash(build / "tests" / "crash" / "stepper", steps, Path(directory)))
+    for number in range(runs):
+        run = Run(build, (expected[0], expected[1]), random.Random(f"{seed} {number}"))
+        directory = Path(tempfile.mkdtemp(prefix="backstay-faults."))
+        wrong = run.go(directory, tally)
+        tally.runs += 1
+        tally.kinds[run.kind] += 1
+        if wrong:
+            tally.failures.append(f"run {number}: {run.story}: {wrong}")
+            print(tally.failures[-1], file=sys.stderr, flush=True)
+        shutil.rmtree(directory, ignore_errors=True)
+    return tally
+
+
+def told(tally: Tally) -> str:
+    kinds = ", ".join(f"{kind}: {count}" for kind, count in sorted(tally.kinds.items()))
+    return (
+        f"{tally.runs} jobs of {kills.RANKS} ranks with a fault ({kinds}); {tally.runs - tally.stopped} went on to their "
+        f"end, {tally.stopped} stopped with a sentence; {tally.given_up} lines were given up, and every job came back "
+        "from its last committed line"
+    )
+
+
+def built() -> Path:
+    return Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", kills.ROOT / "build" / "dev"))
+
+
+def run_campaign(large: bool, seed: int) -> Outcome:
+    tally = campaign(built(), 2000 if large else 30, seed)
+    return Outcome(told(tally), tally.failures)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--build", type=Path, default=built(), help="the build tree with the programs")
+    options = parser.parse_args(arguments)
+    start = time.monotonic()
+    tally = campaign(options.build, options.runs, options.seed)
+    print(f"faults: {told(tally)}, {len(tally.failures)} failed; seed {options.seed}, {time.monotonic() - start:.0f} s")
+    return 1 if tally.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

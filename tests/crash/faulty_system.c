@@ -1,0 +1,154 @@
+/* A system that fails: loaded before libc by faults.py into the processes of a job, it makes calls on files below a
+ * directory fail, wait, or do less than they were asked to, as storage does.
+ *
+ * FAULTY_UNDER: that directory. FAULTY_RANK: of which process (-1: of all). FAULTY_KIND: eio, enospc, erofs, eintr,
+ * short, slow, stuck, enomem, clock. FAULTY_FROM, FAULTY_COUNT: which of the calls. FAULTY_SEED: of what is random. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { most_files = 4096, stuck_seconds = 3 };
+
+static const char *under, *kind = "";
+static long from, count;
+static atomic_long calls, maps, random_state;
+static atomic_uchar ours[most_files];
+
+static long number(const char* name, long otherwise) {
+  const char* text = getenv(name);
+  return text != NULL ? atol(text) : otherwise;
+}
+
+__attribute__((constructor)) static void begin(void) {
+  const char* me = getenv("OMPI_COMM_WORLD_RANK");
+  const long rank = number("FAULTY_RANK", -1);
+  if (getenv("FAULTY_UNDER") == NULL || getenv("FAULTY_KIND") == NULL || me == NULL) return;
+  if (rank >= 0 && rank != atol(me)) return;
+  from = number("FAULTY_FROM", 0);
+  count = number("FAULTY_COUNT", 0);
+  random_state = number("FAULTY_SEED", 1) + atol(me);
+  kind = getenv("FAULTY_KIND");
+  under = getenv("FAULTY_UNDER");
+}
+
+static unsigned chance(unsigned below) {
+  const unsigned long x = (unsigned long)atomic_fetch_add(&random_state, 1) * 0x9e3779b97f4a7c15UL;
+  return (unsigned)((x ^ (x >> 29)) * 0xbf58476d1ce4e5b9UL >> 33) % below;
+}
+
+static int is(const char* what) { return strcmp(kind, what) == 0; }
+static int is_ours(const char* path) {
+  return under != NULL && strncmp(path, under, strlen(under)) == 0 && strstr(path, "events.jsonl") == NULL;
+}
+static int is_our_file(int file) { return under != NULL && file >= 0 && file < most_files && ours[file]; }
+
+/* What one call on our files meets: 0, or the errno with which it fails. `writes`: it would change something. */
+static int meets(int writes, int can_be_interrupted) {
+  const long call = atomic_fetch_add(&calls, 1);
+  const int in_turn = call >= from && call < from + count;
+  if (is("eintr")) return can_be_interrupted && chance(3) == 0 ? EINTR : 0;
+  if (!in_turn) return 0;
+  if (is("slow")) usleep(chance(20000));
+  if (is("stuck") && call == from) sleep(stuck_seconds);
+  if (is("eio")) return EIO;
+  if (is("enospc") && writes) return ENOSPC;
+  if (is("erofs") && writes) return EROFS;
+  return 0;
+}
+
+static int fails(int error) {
+  if (error != 0) errno = error;
+  return error != 0;
+}
+
+#define THEIRS(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+static int opened(int file, const char* path) {
+  if (file >= 0 && file < most_files) ours[file] = is_ours(path);
+  return file;
+}
+
+#define OPEN(name)                                                                                 \
+  int name(const char* path, int flags, ...) {                                                     \
+    va_list rest;                                                                                  \
+    va_start(rest, flags);                                                                         \
+    const mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0;                  \
+    va_end(rest);                                                                                  \
+    if (is_ours(path) && fails(meets((flags & (O_WRONLY | O_RDWR | O_CREAT)) != 0, 1))) return -1; \
+    return opened(THEIRS(name)(path, flags, mode), path);                                          \
+  }
+OPEN(open)
+OPEN(open64)
+
+int close(int file) {
+  if (file >= 0 && file < most_files) ours[file] = 0;
+  return THEIRS(close)(file);
+}
+
+#define MOVE(name, buffer, writes)                                                            \
+  ssize_t name(int file, buffer bytes, size_t size, off64_t offset) {                         \
+    if (is_our_file(file)) {                                                                  \
+      if (fails(meets(writes, 1))) return -1;                                                 \
+      if (is("short") && size > 1 && chance(2) == 0) size = 1 + chance((unsigned)(size - 1)); \
+    }                                                                                         \
+    return THEIRS(name)(file, bytes, size, offset);                                           \
+  }
+MOVE(pwrite, const void*, 1)
+MOVE(pwrite64, const void*, 1)
+MOVE(pread, void*, 0)
+MOVE(pread64, void*, 0)
+
+int fsync(int file) {
+  if (is_our_file(file) && fails(meets(1, 1))) return -1;
+  return THEIRS(fsync)(file);
+}
+int ftruncate(int file, off_t size) {
+  if (is_our_file(file) && fails(meets(1, 1))) return -1;
+  return THEIRS(ftruncate)(file, size);
+}
+int ftruncate64(int file, off64_t size) {
+  if (is_our_file(file) && fails(meets(1, 1))) return -1;
+  return THEIRS(ftruncate64)(file, size);
+}
+int rename(const char* old, const char* new) {
+  if (is_ours(new) && fails(meets(1, 0))) return -1;
+  return THEIRS(rename)(old, new);
+}
+int mkdir(const char* path, mode_t mode) {
+  if (is_ours(path) && fails(meets(1, 0))) return -1;
+  return THEIRS(mkdir)(path, mode);
+}
+int unlink(const char* path) {
+  if (is_ours(path) && fails(meets(1, 0))) return -1;
+  return THEIRS(unlink)(path);
+}
+
+/* Staging memory is mapped. */
+#define MAP(name)                                                                               \
+  void* name(void* address, size_t size, int protection, int flags, int file, off64_t offset) { \
+    if (under != NULL && is("enomem") && (flags & MAP_ANONYMOUS) && size >= 65536) {            \
+      const long map = atomic_fetch_add(&maps, 1);                                              \
+      if (map >= from && map < from + count) return errno = ENOMEM, MAP_FAILED;                 \
+    }                                                                                           \
+    return THEIRS(name)(address, size, protection, flags, file, offset);                        \
+  }
+MAP(mmap)
+MAP(mmap64)
+
+int clock_gettime(clockid_t clock, struct timespec* now) {
+  const int status = THEIRS(clock_gettime)(clock, now);
+  static atomic_long ahead;
+  if (under == NULL || clock != CLOCK_REALTIME || !is("clock")) return status;
+  if (chance(20) == 0) ahead = (long)chance(2000000) - 1000000;
+  now->tv_sec += ahead;
+  return status;
+}
