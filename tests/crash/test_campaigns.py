@@ -14,6 +14,10 @@ def clean(name):
     assert outcome.clean, "\n".join(outcome.found)
 
 
+def test_jobs_bear_what_storage_clock_and_memory_do_to_them():
+    clean("faults")
+
+
 def test_the_models_hold_and_every_seeded_bug_in_them_is_found():
     fetched = subprocess.run([ROOT / "tools/setup.sh", "--model"], capture_output=True, text=True, check=False)
     if fetched.returncode != 0:
