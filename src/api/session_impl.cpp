@@ -169,7 +169,9 @@ void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
   comm::Comm& app_comm = *app;
   const bool files = std::any_of(settings_.levels.begin(), settings_.levels.end(),
                                  [](const auto& level) { return level.kind != engine::LevelKind::memory; });
-  journal_ = std::make_unique<api::Journal>(rank, settings_.log, files ? settings_.dir : "", settings_.name);
+  // `backstay run` reads in its directory how the session ended, also where that holds no files.
+  const bool is_read = files || std::getenv("_BACKSTAY_RUN_ID") != nullptr;
+  journal_ = std::make_unique<api::Journal>(rank, settings_.log, is_read ? settings_.dir : "", settings_.name);
 
   engine::EngineHooks hooks;
   hooks.say = [this](const std::string& sentence) { journal_->say(sentence); };

@@ -90,6 +90,7 @@ def test_a_lost_node_is_replaced_and_its_directory_is_gone(tmp_path, undisturbed
     assert result(ended) == undisturbed, ended.stderr
     assert "ranks 2, 3 were lost" in ended.stderr and "launch 2" not in ended.stderr
     assert [event["lost"] for event in events(tmp_path, "repair")] == [2]
+    assert len(events(tmp_path, "end")) == 1
     assert not (tmp_path / "ck" / "node-1").exists()
 
 
