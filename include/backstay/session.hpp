@@ -300,8 +300,11 @@ class BACKSTAY_EXPORT Session {
 // ---- templates -----------------------------------------------------------------------------------------------
 
 namespace detail {
-/// For the Python module: the loss of this process can be repaired, and the others notice it only if a signal ends it.
+/// For the Python module. The loss of this process can be repaired, and the others notice it only if a signal ends it;
+/// end it so, with what it would have ended with; all meet, as the last thing before an MPI_Finalize of mpi4py.
 BACKSTAY_EXPORT bool ends_by_a_signal();
+BACKSTAY_EXPORT void end_by_a_signal(int status);
+BACKSTAY_EXPORT void meet_before_the_end();
 
 inline View cannot_hold() {
   View v;

@@ -435,6 +435,8 @@ void add_session(nb::module_& m) {
   m.def("open_alone", open_alone, nb::rv_policy::take_ownership);
   m.def("open_world", open_world, nb::rv_policy::take_ownership);
   m.def("ends_by_a_signal", backstay::detail::ends_by_a_signal);
+  m.def("end_by_a_signal", backstay::detail::end_by_a_signal);
+  m.def("meet_before_the_end", backstay::detail::meet_before_the_end, nb::call_guard<nb::gil_scoped_release>());
   m.attr("have_mpi") = BACKSTAY_HAVE_MPI != 0;
 #if BACKSTAY_HAVE_MPI
   m.def("comm_of", comm_of);

@@ -452,6 +452,7 @@ def _close_all() -> None:
     """Before mpi4py ends MPI, which it does later in the exit of Python."""
     for session in list(_sessions):
         session.close()
+    _core.meet_before_the_end()
 
 
 def _status_of(error: SystemExit) -> int:
@@ -473,8 +474,7 @@ def _abort(status: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # closed, or nobody reads it
             stream.flush()
-    if _core.ends_by_a_signal():
-        os.kill(os.getpid(), signal.SIGKILL)
+    _core.end_by_a_signal(status)
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None:
         if mpi.Is_initialized() and not mpi.Is_finalized():

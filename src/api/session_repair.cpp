@@ -72,6 +72,8 @@ void Session::Impl::go_back_to_beginning() {
 
 #if !BACKSTAY_HAVE_MPI
 bool detail::ends_by_a_signal() { return false; }
+void detail::end_by_a_signal(int) {}
+void detail::meet_before_the_end() {}
 bool Session::Impl::a_rank_is_lost() const { return false; }
 bool Session::Impl::repairs() const { return false; }
 void Session::Impl::leave_if_lost() {}
@@ -80,6 +82,8 @@ void Session::Impl::let_spares_go() {}
 #else
 
 bool detail::ends_by_a_signal() { return comm::leaving::am_counted_on(); }
+void detail::end_by_a_signal(int status) { comm::leaving::end_noticed("with status", status); }
+void detail::meet_before_the_end() { comm::leaving::meet_before_the_end(); }
 
 bool Session::Impl::a_rank_is_lost() const { return crew_ && crew_->alarm()->rung(); }
 
@@ -108,6 +112,9 @@ void Session::Impl::open_with_spares(MPI_Comm comm) {
   crew_ = value_or_throw(
       comm::Crew::muster(comm, {settings_.spares, milliseconds(settings_.timeout), settings_.shrink,
                                 settings_.errors_return, node_, engine::newest_line_on_node(local_dir_)}));
+  comm::leaving::tell_of_it_by([dir = settings_.dir, name = settings_.name](int status) {
+    api::Journal(0, api::Log::quiet, dir, name).event("left", {api::Journal::number("status", status)});
+  });
   if (settings_.signals) signals_ = std::make_unique<api::SignalListener>();  // which would end a spare
   stand_by();
   try {

@@ -167,8 +167,9 @@ class FakePendingMax final : public PendingMax {
     if (!seen) return seen.failure();
     if (!*seen) {
       if (!patience_.exhausted()) return false;
+      const auto waited = bound_;
       if (group_.waits.end_after(bound_)) return nobody_came(bound_);
-      patience_ = Patience(bound_);
+      patience_ = Patience(bound_ - waited);
       return false;
     }
     auto most = maxima(**seen);
@@ -222,8 +223,9 @@ class FakePendingExchange final : public Pending {
     if (group_.has_ended(sender) && !mail.has(turn_)) return has_ended(sender);
     if (*group_.left) return was_left();
     if (!patience_.exhausted()) return false;
+    const auto waited = bound_;
     if (group_.waits.end_after(bound_)) return nobody_came(bound_);
-    patience_ = Patience(bound_);
+    patience_ = Patience(bound_ - waited);
     return false;
   }
 

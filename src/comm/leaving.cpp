@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "comm/patience.h"
 #include "comm/ulfm.h"
@@ -25,16 +26,13 @@ std::mutex mutex;
 Job job;
 std::atomic<pid_t> counted_on{0};  ///< this process, not one that it forks; 0: nobody counts on it
 
-[[maybe_unused]] void end_noticed(const char* how, int status) {
-  std::fprintf(stderr, "backstay: this process ends %s %d before MPI_Finalize: to the others it is lost\n", how,
-               status);
-  std::fflush(nullptr);
-  (void)raise(SIGKILL);
-}
+std::function<void(int)> tell;  ///< guarded by `mutex`
+bool has_met = false;
+std::unique_ptr<Watch> watch;  ///< over MPI_Finalize
 
 #if defined(__GLIBC__)
 void at_exit(int status, void*) {
-  if (status != 0 && am_counted_on()) end_noticed("with status", status);
+  if (status != 0) end_noticed("with status", status);
 }
 // Registered when the library is loaded: what the program registers runs before.
 [[maybe_unused]] const int registered = on_exit(at_exit, nullptr);
@@ -60,18 +58,42 @@ void nobody_counts_on_me() { counted_on = 0; }
 
 bool am_counted_on() { return counted_on == getpid(); }
 
-int finalize() {
-  if (!am_counted_on()) return PMPI_Finalize();
+void tell_of_it_by(std::function<void(int)> what) {
+  const std::lock_guard lock(mutex);
+  tell = std::move(what);
+}
+
+void end_noticed(const char* how, int status) {
+  if (!am_counted_on()) return;
+  std::fprintf(stderr, "backstay: this process ends %s %d before MPI_Finalize: to the others it is lost\n", how,
+               status);
+  std::fflush(nullptr);
+  std::function<void(int)> told;
+  {
+    const std::lock_guard lock(mutex);
+    told = std::move(tell);
+  }
+  if (told) told(status);
+  (void)raise(SIGKILL);
+}
+
+void meet_before_the_end() {
+  if (!am_counted_on() || std::exchange(has_met, true)) return;
   Job here;
   {
     const std::lock_guard lock(mutex);
     here = job;
   }
   meet(here.all);
-  const Watch watch(here.bound,
-                    "a process died in MPI_Finalize, which did not end within the option timeout: this process ends; "
-                    "the work was done");
+  watch = std::make_unique<Watch>(here.bound,
+                                  "a process died in MPI_Finalize, which did not end within the option timeout: this "
+                                  "process ends; the work was done");
+}
+
+int finalize() {
+  meet_before_the_end();
   const int code = PMPI_Finalize();
+  watch.reset();
   if (code == MPI_SUCCESS) nobody_counts_on_me();
   return code;
 }
@@ -88,7 +110,7 @@ int ompi_mpi_abort(MPI_Comm comm, int code);  // declared in no header for users
 
 /// What MPI_Abort and MPI's handler for fatal errors come to in Open MPI, when they have said why.
 int ompi_mpi_abort(MPI_Comm comm, int code) {
-  if (backstay::comm::leaving::am_counted_on()) backstay::comm::leaving::end_noticed("by MPI_Abort with code", code);
+  backstay::comm::leaving::end_noticed("by MPI_Abort with code", code);
   using Abort = int (*)(MPI_Comm, int);
   if (const auto theirs = reinterpret_cast<Abort>(dlsym(RTLD_NEXT, "ompi_mpi_abort"))) return theirs(comm, code);
   std::abort();

@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <chrono>
+#include <functional>
 
 namespace backstay::comm::leaving {
 
@@ -18,8 +19,18 @@ void others_count_on_me(MPI_Comm all, std::chrono::milliseconds bound);
 /// The job is lost, and all know.
 void nobody_counts_on_me();
 
-/// The others count on this process, which is not one that it has forked.
-bool am_counted_on();
+[[nodiscard]] bool am_counted_on();
+
+/// What is called before such an end, with its status; for the journal.
+void tell_of_it_by(std::function<void(int status)> tell);
+
+/// If the others count on this process (and it is not one that it has forked), it ends here: `how` and `status` say
+/// why.
+void end_noticed(const char* how, int status);
+
+/// All who live meet, and from here on the process has to end within the bound. For programs whose MPI_Finalize is not
+/// ours (mpi4py's), as the last thing before it; finalize() does the same.
+void meet_before_the_end();
 
 /// MPI_Finalize. Open MPI's makes a communicator of those who live, in which all meet: who waits there is not woken
 /// when another one dies in it, and waits with a busy core. So all meet before it, asleep; who dies there is noticed.

@@ -42,7 +42,7 @@ Failure not_done_within(std::chrono::milliseconds bound) {
 /// Carries `operation` on once, while the gate is open.
 Result<bool> advance(Operation& operation, Gate& gate) {
   auto done = gate.pass([&] { return operation.advance(); });
-  return done ? std::move(*done) : Result<bool>(too_late());
+  return done ? std::move(*done) : Result<bool>(fail(Code::comm, "the session was closed meanwhile"));
 }
 
 /// Carries `operation` on until it is done, on a thread that may call MPI.
@@ -185,8 +185,9 @@ class UnderWay {
     if (health_->failure()) return *health_->failure();
     auto seen = group_->look(operation_);
     if (seen && !*seen && patience_.exhausted()) {
+      const auto waited = bound_;
       if (group_->waits().end_after(bound_)) seen = not_done_within(bound_);
-      patience_ = Patience(bound_);
+      patience_ = Patience(bound_ - waited);
     }
     if (!seen) return health_->break_down(name_, seen.failure());
     done_ = *seen;

@@ -276,9 +276,11 @@ Result<void> Engine::finish_agreement() {
 // or ends the job. The background waits for other ranks and for storage without the application, which goes on.
 
 /// At the beginning of a call that all ranks make: what is under way among them is finished.
-Result<void> Engine::meet() {
+Result<void> Engine::meet(bool wait_for_all) {
   call_began_ = monotonic();
   BACKSTAY_TRY(finish_agreement());
+  if (wait_for_all)  // before a wait for storage that is bounded
+    if (const auto all = groups_.app().all_max({0}); !all) return all.failure();
   if (late_said_ && hooks_.say_of_others) hooks_.say_of_others("all ranks have come: the program goes on");
   late_said_ = false;
   return {};
@@ -435,7 +437,7 @@ Result<void> Engine::settled_here() { return background_->wait_idle(0.5); }
 // ---- the rest --------------------------------------------------------------------------------------------------
 
 Result<void> Engine::wait() {
-  BACKSTAY_TRY(meet());
+  BACKSTAY_TRY(meet(true));
   BACKSTAY_TRY(settle());
   decider_.all_done();
   may_be_in_flight_ = false;
@@ -444,7 +446,7 @@ Result<void> Engine::wait() {
 
 Result<Resumed> Engine::resume() {
   looked_back_ = true;
-  BACKSTAY_TRY(meet());
+  BACKSTAY_TRY(meet(true));
   const double start = monotonic();
   const auto inventory = take_inventory(levels_, settled_here(), groups_.app());
   if (!inventory) return inventory.failure();
@@ -472,7 +474,7 @@ Result<Resumed> Engine::resume() {
 }
 
 Result<Verified> Engine::verify() {
-  BACKSTAY_TRY(meet());
+  BACKSTAY_TRY(meet(true));
   const auto inventory = take_inventory(levels_, settled_here(), groups_.app());
   if (!inventory) return inventory.failure();
   auto damage = check_all(*inventory, levels_, groups_.app());
@@ -494,7 +496,7 @@ std::vector<catalog::Candidate> newest_of_each_level(std::vector<catalog::Candid
 
 Result<void> Engine::prune(std::size_t keep) {
   if (keep == 0) return fail(Code::invalid_argument, "prune(0) would remove every line: keep 1 or more");
-  BACKSTAY_TRY(meet());
+  BACKSTAY_TRY(meet(true));
   auto kept = take_inventory(levels_, settled_here(), groups_.app());
   if (!kept) return kept.failure();
   kept->candidates = newest_of_each_level(std::move(kept->candidates), keep);

@@ -98,7 +98,7 @@ class Engine {
   Result<void> make_names_durable();
   Result<void> finish_agreement();
   Result<void> start_agreement(bool signal);
-  Result<void> meet();
+  Result<void> meet(bool wait_for_all = false);
   void tell_who_is_late();
   void tell_what_is_stuck();
   Result<void> settle();

@@ -212,6 +212,19 @@ def test_a_rank_of_a_program_in_python_that_raises_is_replaced(tmp_path, how):
 
 
 @needs_ulfm
+@pytest.mark.parametrize("who", ["True", 'os.environ["OMPI_COMM_WORLD_RANK"] == "1"'])
+def test_a_program_in_python_that_raises_behind_its_session_has_failed(tmp_path, who):
+    """Nobody can take a place any more; the job ends, and with the status of those who raised."""
+    pytest.importorskip("mpi4py")
+    file = tmp_path / "program.py"
+    file.write_text("import os" + PYTHON + f'if {who}: raise ValueError("boom")\n')
+    program = {"program": sys.executable, "words": (file,), "every": 5, "timeout": "10"}
+    ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, **program)
+    assert ended.returncode == 1, ended.stderr
+    assert "sum" in ended.stdout and "boom" in ended.stderr
+
+
+@needs_ulfm
 def test_a_job_of_which_every_process_is_killed_is_not_done(tmp_path):
     """Open MPI's launcher ends with status 0 then."""
     program = shutil.copy(LOOPER, tmp_path / "killed-together")
