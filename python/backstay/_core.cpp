@@ -84,6 +84,8 @@ class PySession {
   PySession& operator=(const PySession&) = delete;
 
   void close();
+  /// As when an exception leaves the session's scope: the other ranks, who may know nothing of it, are not waited for.
+  void leave();
   [[nodiscard]] bool closed() const { return session_ == nullptr; }
   [[nodiscard]] Session& get() const {
     if (closed()) throw Error(Code::invalid_argument, "the session is closed: open another one");
@@ -158,6 +160,14 @@ class PySession {
 
 void PySession::close() {
   call("close()", [&] { session_.reset(); });
+}
+
+void PySession::leave() {
+  try {
+    const auto session = std::move(session_);
+    throw 0;
+  } catch (int) {
+  }
 }
 
 void PySession::protect(RegionSpec spec) {
@@ -416,6 +426,7 @@ void add_types(nb::module_& m) {
 void add_session(nb::module_& m) {
   nb::class_<PySession>(m, "Session")
       .def("close", &PySession::close)
+      .def("leave", &PySession::leave)
       .def_prop_ro("closed", &PySession::closed)
       .def_prop_ro("rank", [](const PySession& self) { return self.get().rank(); })
       .def_prop_ro("size", [](const PySession& self) { return self.get().size(); })

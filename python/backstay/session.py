@@ -158,7 +158,10 @@ class Session:
         # Without mpi4py, closing ends MPI too, and that would wait for ranks which know nothing of the exception; with
         # spares, closing itself would. If it is caught, the session is closed at exit.
         waits = self._several and (self._comm is None or _core.ends_by_a_signal())
-        if kind is None or self.closed or not waits:
+        if kind is None or self.size == 1:
+            self.close()
+        elif not waits:
+            self._core.leave()
             self.close()
 
     def close(self) -> None:

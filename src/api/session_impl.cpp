@@ -511,6 +511,10 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
 bool Session::Impl::close() {
   if (!engine_) return true;
   if (getpid() != process_) return false;
+  // An exception may leave one rank only, which the others know nothing of.
+  const bool together = std::uncaught_exceptions() == 0 && !a_rank_is_lost() && !is_lost_;
+  if (const auto met = together ? engine_->meet_to_close() : Result<void>{}; !met && !a_rank_is_lost())
+    journal_->say_of_others(met.failure().what);
   const auto waited = engine_->drain();
   try {
     settings_.throw_errors = false;  // a destructor says it, and does not throw

@@ -247,8 +247,15 @@ Result<Outcome> Engine::checkpoint(bool now, bool signal) {
 
 Result<void> Engine::start_agreement(bool signal) {
   if (decider_.stop() || !decider_.wants_agreement()) return {};
+  return propose(signal, false);
+}
+
+Result<void> Engine::propose(bool signal, bool closing) {
   const plan::Decider::Proposal mine{signal, static_cast<std::int64_t>(in_flight()), failures_};
-  auto started = groups_.app().start_all_max(decider_.propose(mine, monotonic()));
+  auto values = decider_.propose(mine, monotonic());
+  values.push_back(closing ? 1 : 0);
+  values.push_back(closing ? 0 : 1);
+  auto started = groups_.app().start_all_max(std::move(values));
   if (!started) return started.failure();
   agreement_ = std::move(*started);
   return {};
@@ -263,7 +270,12 @@ Result<void> Engine::finish_agreement() {
     if (hooks_.pump) hooks_.pump();
     std::this_thread::sleep_for(pause);
   }
-  decider_.agreed(agreement_->values());
+  auto values = agreement_->values();
+  const bool some_go_on = values.back() != 0;
+  values.pop_back();
+  apart_ = some_go_on && values.back() != 0;
+  values.pop_back();
+  decider_.agreed(values);
   agreement_.reset();
   may_be_in_flight_ = decider_.in_flight() > 0;
   return {};
@@ -279,11 +291,21 @@ Result<void> Engine::finish_agreement() {
 Result<void> Engine::meet(bool wait_for_all) {
   call_began_ = monotonic();
   BACKSTAY_TRY(finish_agreement());
+  if (apart_)
+    return fail(Code::comm,
+                "a rank has closed its session while others go on: nothing more is saved; all ranks must make the same "
+                "calls of backstay, and close it at the same place");
   if (wait_for_all)  // before a wait for storage that is bounded
     if (const auto all = groups_.app().all_max({0}); !all) return all.failure();
   if (late_said_ && hooks_.say_of_others) hooks_.say_of_others("all ranks have come: the program goes on");
   late_said_ = false;
   return {};
+}
+
+Result<void> Engine::meet_to_close() {
+  BACKSTAY_TRY(meet());
+  BACKSTAY_TRY(propose(false, true));
+  return meet();
 }
 
 void Engine::tell_who_is_late() {

@@ -68,6 +68,9 @@ class Engine {
   /// `signal`: this rank was asked to end. `now`: due, whatever the decision says.
   Result<Outcome> checkpoint(bool now, bool signal);
   Result<Resumed> resume();
+  /// Collective, before the session ends, so that a rank that is late costs the last line nothing. If others go on
+  /// instead, all hear of it, and nothing more is saved: Code::comm.
+  Result<void> meet_to_close();
   /// The background makes no further MPI calls: MPI may end while it is stuck.
   void leave() { groups_.background().leave(); }
   /// Until what was taken so far is settled on every rank.
@@ -98,6 +101,7 @@ class Engine {
   Result<void> make_names_durable();
   Result<void> finish_agreement();
   Result<void> start_agreement(bool signal);
+  Result<void> propose(bool signal, bool closing);
   Result<void> meet(bool wait_for_all = false);
   void tell_who_is_late();
   void tell_what_is_stuck();
@@ -126,6 +130,7 @@ class Engine {
   std::uint64_t next_line_ = 1;
   std::uint64_t captured_ = 0;
   double call_began_ = 0;
+  bool apart_ = false;              ///< some ranks have closed the session, and others go on
   bool may_be_in_flight_ = false;   ///< something, on some rank; the same on every rank
   bool late_said_ = false;          ///< and not yet that all have come
   bool stuck_said_ = false;         ///< of what the background has in hand

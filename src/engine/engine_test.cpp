@@ -436,6 +436,38 @@ TEST_F(EngineTest, a_rank_that_is_late_is_waited_for_and_nothing_is_lost) {
   }
 }
 
+TEST_F(EngineTest, a_rank_that_closes_while_others_go_on_keeps_nobody_waiting) {
+  comm::run_ranks(3, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, {level(LevelKind::shared)});
+    rank.write(1);
+    int refused = 0;
+    for (int call = 0; call < 5 && comm.rank() != 1; ++call) {
+      const auto outcome = rank.engine->checkpoint(false, false);
+      if (!outcome && outcome.failure().what.find("closed its session") != std::string::npos) ++refused;
+    }
+    EXPECT_TRUE(comm.rank() == 1 || refused >= 3);
+    const auto met = rank.engine->meet_to_close();
+    ASSERT_FALSE(met.ok());
+    EXPECT_NE(met.failure().what.find("closed its session"), std::string::npos) << met.failure().what;
+  });
+}
+
+TEST_F(EngineTest, a_rank_that_is_late_at_the_end_costs_no_line) {
+  comm::run_ranks(
+      3,
+      [&](comm::Comm& comm) {
+        Rank rank(comm, dir_, {level(LevelKind::shared)}, 2,
+                  [](EngineConfig& config) { config.timeout = short_timeout; });
+        for (auto& x : rank.u) x = 7;
+        EXPECT_EQ(*rank.engine->checkpoint(true, false), Outcome::taken);
+        if (comm.rank() == 1) std::this_thread::sleep_for(3 * short_timeout);
+        EXPECT_TRUE(rank.engine->meet_to_close().ok());
+        EXPECT_TRUE(rank.engine->drain().ok());
+      },
+      short_timeout);
+  expect_found(3, {level(LevelKind::shared)}, 7);
+}
+
 /// Quick steps, of which the program couples every 500th, and a rank that is late before, at or behind a coupling.
 class CoupledProgram : public EngineTest, public ::testing::WithParamInterface<int> {};
 INSTANTIATE_TEST_SUITE_P(late_at_step, CoupledProgram, ::testing::Values(1, 5, 250, 499));
