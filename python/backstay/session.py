@@ -157,8 +157,8 @@ class Session:
         self._end_all_at_exit(error)
         # Without mpi4py, closing ends MPI too, and that would wait for ranks which know nothing of the exception; with
         # spares, closing itself would. If it is caught, the session is closed at exit.
-        waits = self._several and (self._comm is None or _core.ends_by_a_signal())
-        if kind is None or self.size == 1:
+        waits = self._comm is None or _core.ends_by_a_signal()
+        if kind is None or self.closed or not self._several:
             self.close()
         elif not waits:
             self._core.leave()
