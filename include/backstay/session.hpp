@@ -37,8 +37,8 @@ inline constexpr Alone alone{};
 struct Now {};
 inline constexpr Now now{};
 
-/// What a call of checkpoint() did. The same on every rank, but for `failed`: a rank of which the memory or the storage
-/// fails is told so, and the others that the line was taken; it is given up by all.
+/// What a call of checkpoint() did. The same on every rank, but for `failed`: a rank on which an earlier one did not
+/// settle in time is told so, and others may be told that the line was taken; it is given up by all.
 enum class Outcome : int {
   not_due = 0,  ///< nothing was due
   taken = 1,    ///< captured; the background makes it durable, or gives it up and says why in status()

@@ -163,11 +163,13 @@ void PySession::close() {
 }
 
 void PySession::leave() {
-  try {
-    const auto session = std::move(session_);
-    throw 0;
-  } catch (int) {
-  }
+  call("close()", [&] {
+    try {
+      const auto session = std::move(session_);
+      throw 0;  // the destructor of a session sees that an exception is on its way
+    } catch (int) {
+    }
+  });
 }
 
 void PySession::protect(RegionSpec spec) {

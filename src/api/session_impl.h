@@ -94,10 +94,10 @@ class Session::Impl {
   std::unique_ptr<comm::Crew> crew_;
   std::vector<comm::Verdict> repaired_;
   std::size_t said_ = 0;       // of these
-  bool is_lost_ = false;       // ranks are missing, and nobody can take their places
   bool crew_is_gone_ = false;  // all have parted: nobody meets any more
   bool finalize_ = false;
 #endif
+  bool is_lost_ = false;  // ranks are missing, and nobody can take their places
   void settle(const Result<api::Settings>& settings, comm::Comm& all);
   void start(std::unique_ptr<comm::Comm> app);
   void require_same_options(comm::Comm& app);

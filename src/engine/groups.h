@@ -18,7 +18,7 @@ class Groups {
   [[nodiscard]] comm::Comm& background() { return *background_; }
 
  private:
-  std::unique_ptr<comm::Comm> origin_;  ///< kept: what is made from a group may need it
+  std::unique_ptr<comm::Comm> origin_;  ///< of which app() is a duplicate
   std::unique_ptr<comm::Comm> app_;
   std::unique_ptr<comm::Comm> background_;
 };
