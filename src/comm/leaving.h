@@ -14,6 +14,7 @@ namespace backstay::comm::leaving {
 /// Open MPI's launcher (5.0.x, --with-ft ulfm) tells the others of a process that a signal ends, and of one that ends
 /// with status 0 before MPI_Finalize; of one that ends with another status it does not, and they wait for ever. Nor
 /// does MPI_Abort end the others then. Such a process therefore ends by SIGKILL, as the last thing that its exit does.
+/// Only glibc tells the status there; with another library such an exit is not seen.
 void others_count_on_me(MPI_Comm all, std::chrono::milliseconds bound);
 
 /// The job is lost, and all know.
