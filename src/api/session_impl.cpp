@@ -508,13 +508,25 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
 
 // ---- close -----------------------------------------------------------------------------------------------------
 
+void Session::Impl::meet_to_close() {
+  // An exception may leave one rank only, which the others know nothing of.
+  if (std::uncaught_exceptions() > 0 || a_rank_is_lost() || is_lost_) return;
+#if BACKSTAY_HAVE_MPI
+  // The others come here if all have met the same error. If this rank alone has, they may wait for it in the program's
+  // own communication for ever; once it is lost it can be replaced.
+  std::optional<comm::Watch> watch;
+  if (left_by_error_ && repairs())
+    watch.emplace(milliseconds(settings_.timeout),
+                  "this rank left loop() by an error, and not all others came to close the session within the option "
+                  "timeout: this process ends; to the others it is lost");
+#endif
+  if (const auto met = engine_->meet_to_close(); !met && !a_rank_is_lost()) journal_->say_of_others(met.failure().what);
+}
+
 bool Session::Impl::close() {
   if (!engine_) return true;
   if (getpid() != process_) return false;
-  // An exception may leave one rank only, which the others know nothing of.
-  const bool together = std::uncaught_exceptions() == 0 && !a_rank_is_lost() && !is_lost_;
-  if (const auto met = together ? engine_->meet_to_close() : Result<void>{}; !met && !a_rank_is_lost())
-    journal_->say_of_others(met.failure().what);
+  meet_to_close();
   const auto waited = engine_->drain();
   try {
     settings_.throw_errors = false;  // a destructor says it, and does not throw

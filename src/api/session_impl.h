@@ -21,6 +21,7 @@
 #include "comm/crew.h"
 #include "comm/leaving.h"
 #include "comm/mpi_comm.h"
+#include "comm/watch.h"
 #endif
 
 namespace backstay {
@@ -97,7 +98,8 @@ class Session::Impl {
   bool crew_is_gone_ = false;  // all have parted: nobody meets any more
   bool finalize_ = false;
 #endif
-  bool is_lost_ = false;  // ranks are missing, and nobody can take their places
+  bool is_lost_ = false;        // ranks are missing, and nobody can take their places
+  bool left_by_error_ = false;  // this rank has left loop(); of the others nothing is known
   void settle(const Result<api::Settings>& settings, comm::Comm& all);
   void start(std::unique_ptr<comm::Comm> app);
   void require_same_options(comm::Comm& app);
@@ -114,6 +116,7 @@ class Session::Impl {
   void kill_if_asked();
   void report_failures();
   void say_stop();
+  void meet_to_close();
   void let_spares_go();
   [[nodiscard]] std::uint64_t counted_commits() const;
   void keep_beginning();

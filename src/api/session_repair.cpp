@@ -29,6 +29,7 @@ class Depth {
 /// What the body protects it protects anew: what it protected the first time may lie in memory that is gone.
 void Session::Impl::loop(const std::function<void()>& body) {
   const Depth depth(loops_);
+  left_by_error_ = false;
   const auto protected_before = regions_.names();
   if (repairs() && loops_ == 1) keep_beginning();
 #if BACKSTAY_HAVE_MPI
@@ -47,7 +48,8 @@ void Session::Impl::loop(const std::function<void()>& body) {
       continue;
     } catch (...) {
       // Whatever comes out of the body after a loss is taken for a consequence of it.
-      if (loops_ > 1 || !a_rank_is_lost()) throw;
+      left_by_error_ = loops_ == 1 && !a_rank_is_lost();
+      if (loops_ > 1 || left_by_error_) throw;
     }
     if (come_together(finished)) return;
     regions_.keep_only(protected_before);

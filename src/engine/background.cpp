@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "comm/patience.h"
 
 namespace backstay::engine {
 
@@ -46,13 +47,16 @@ Background::~Background() {
 }
 
 Result<void> Background::wait_until(const std::function<bool()>& ready, const char* what, double part) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::milliseconds>(
-                                                          std::chrono::duration<double>(options_.timeout) * part);
+  const auto bound =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(options_.timeout) * part);
+  comm::Patience patience(bound);  // also where the whole job is suspended for longer
   std::unique_lock lock(mutex_);
   // With a pump this thread carries the background's messages, so it looks again every 100 microseconds.
-  const auto look = options_.pump ? std::chrono::microseconds(100) : std::chrono::microseconds(100000);
+  const auto look = options_.pump ? std::chrono::microseconds(100)
+                                  : std::min<std::chrono::microseconds>(std::chrono::milliseconds(100),
+                                                                        bound / comm::Patience::fewest_gaps);
   while (!ready()) {
-    if (std::chrono::steady_clock::now() >= end)
+    if (patience.exhausted())
       return fail(Code::timeout, what, " was not done within ",
                   human_seconds(std::chrono::duration<double>(options_.timeout).count() * part),
                   part < 1 ? " (a part of the option timeout)" : " (option timeout)",

@@ -319,7 +319,8 @@ void Engine::tell_who_is_late() {
 void Engine::tell_what_is_stuck() {
   const double seconds = background_->busy_for();
   if (seconds < std::chrono::duration<double>(config_.timeout).count()) {
-    stuck_said_ = false;
+    if (std::exchange(stuck_said_, false) && hooks_.say_of_others)
+      hooks_.say_of_others("the line that was under way for so long is done, or given up: lines are saved again");
   } else if (!std::exchange(stuck_said_, true) && hooks_.say_of_others) {
     hooks_.say_of_others(
         cat("a line has been under way for ", human_seconds(seconds), ": a rank or its storage is stuck",
@@ -439,13 +440,13 @@ bool Engine::last_line_is_whole() const {
 /// Collective: until the backgrounds of all ranks are done. In short turns, so that a rank whose storage hangs and
 /// those who wait for it do not lose patience with each other at the same moment.
 Result<void> Engine::settle() {
-  const auto end = std::chrono::steady_clock::now() + config_.timeout;
-  while (true) {
-    const auto idle = background_->wait_idle(0.25);
-    const auto all = groups_.app().all_max({idle ? 0 : 1, std::chrono::steady_clock::now() < end ? 0 : 1});
+  constexpr int turns = 4;
+  for (int turn = 1;; ++turn) {
+    const auto idle = background_->wait_idle(1.0 / turns);
+    const auto all = groups_.app().all_max({idle ? 0 : 1});
     if (!all) return all.failure();
     if (all->front() == 0) return {};
-    if (all->back() == 0) continue;
+    if (turn < turns) continue;
     const Result<void> late = fail(
         Code::timeout, "writing the last checkpoint was not done within the option timeout (",
         human_seconds(std::chrono::duration<double>(config_.timeout).count()), "): the storage is stuck, or a rank");

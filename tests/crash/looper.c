@@ -4,6 +4,7 @@
  * LOOPER_DIES=PROCESS,MICROSECONDS: that one dies so long after it has begun to close its session and MPI.
  * LOOPER_EXITS, LOOPER_ABORTS, LOOPER_ERRS=PROCESS,STEP: that one calls exit(4) or MPI_Abort at that step, or makes a
  * mistake in MPI that is fatal.
+ * LOOPER_RETURNS=PROCESS,STEP: the body of that one, or with PROCESS -1 of all, returns an error at that step.
  * LOOPER_STATUS=N: what all end with. */
 #include <pthread.h>
 #include <signal.h>
@@ -31,7 +32,8 @@ static int say(const char* what, const backstay_error* error) {
 static int is_me(const char* variable, unsigned* second) {
   const char *text = getenv(variable), *mine = getenv("OMPI_COMM_WORLD_RANK");
   int process = -1;
-  return text != NULL && mine != NULL && sscanf(text, "%d,%u", &process, second) == 2 && process == atoi(mine);
+  return text != NULL && mine != NULL && sscanf(text, "%d,%u", &process, second) == 2 &&
+         (process == -1 || process == atoi(mine));
 }
 
 static int body(void* user) {
@@ -40,9 +42,9 @@ static int body(void* user) {
   MPI_Comm comm;
   int rank, size;
   double sum = 0, all = 0, theirs;
-  unsigned exits_at = 0, aborts_at = 0, errs_at = 0;
+  unsigned exits_at = 0, aborts_at = 0, errs_at = 0, returns_at = 0;
   const int exits = is_me("LOOPER_EXITS", &exits_at), aborts = is_me("LOOPER_ABORTS", &aborts_at),
-            errs = is_me("LOOPER_ERRS", &errs_at);
+            errs = is_me("LOOPER_ERRS", &errs_at), returns = is_me("LOOPER_RETURNS", &returns_at);
   if (backstay_resume(s->session, NULL, &error) != 0) return say("resume", &error);
   if (backstay_comm(s->session, &comm, &error) != 0) return say("comm", &error);
   MPI_Comm_rank(comm, &rank);
@@ -50,6 +52,7 @@ static int body(void* user) {
   for (; s->step < s->steps; ++s->step) {
     if (exits && s->step == exits_at) exit(4);
     if (aborts && s->step == aborts_at) MPI_Abort(comm, 5);
+    if (returns && s->step == returns_at) return 9;
     if (errs && s->step == errs_at) MPI_Send(&sum, 1, MPI_DOUBLE, 1000, 0, comm);
     if (backstay_checkpoint(s->session, NULL, &error) != 0) return say("checkpoint", &error);
     if (MPI_Sendrecv(&s->cells[CELLS - 1], 1, MPI_DOUBLE, (rank + 1) % size, 0, &theirs, 1, MPI_DOUBLE,

@@ -142,6 +142,28 @@ def test_a_rank_that_leaves_with_an_error_is_lost_to_the_others_and_replaced(tmp
 
 
 @needs_ulfm
+def test_a_rank_whose_body_returns_an_error_and_that_closes_its_session_is_replaced(tmp_path, monkeypatch):
+    """The others wait for it in MPI, it would wait for them in close()."""
+    words = ("400",)
+    alone = result(run(tmp_path / "a", "-n", 3, program=LOOPER, words=words, levels="memory"), "sum")
+    monkeypatch.setenv("LOOPER_RETURNS", "1,150")
+    ended = run(tmp_path / "b", "-n", 3, "--spares", 1, program=LOOPER, words=words, every=5, timeout=3)
+    assert result(ended, "sum") == alone, ended.stderr
+    assert "looper: loop: the body of backstay_loop returned 9" in ended.stderr
+    assert "this rank left loop() by an error, and not all others came" in ended.stderr
+    assert "rank 1 was lost; spare 3" in ended.stderr and "launch 2" not in ended.stderr
+
+
+@needs_ulfm
+def test_an_error_of_all_ranks_ends_the_job_with_its_status(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOOPER_RETURNS", "-1,150")
+    ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, program=LOOPER, words=("400",), every=5)
+    assert ended.returncode == 3, ended.stderr
+    assert ended.stderr.count("looper: loop: the body of backstay_loop returned 9") == 3
+    assert "lost" not in ended.stderr
+
+
+@needs_ulfm
 @pytest.mark.parametrize("status", [0, 3])
 @pytest.mark.parametrize("milliseconds", [0, 5, 15, 25, 40, 80])
 def test_a_process_that_dies_in_the_end_of_mpi_keeps_nobody_waiting(tmp_path, monkeypatch, milliseconds, status):
