@@ -326,8 +326,8 @@ class Supervisor:
         self._launched_at = time.time()
         started = time.monotonic()
         end = self._run_once(attempt)
-        if end.status == 0 and self._job.spares:
-            end = self._look_how_it_ended(offset)
+        if self._job.spares:
+            end = self._look_how_it_ended(offset, end)
         seconds = time.monotonic() - started
         progress = newest_line(self._job) > newest or self._committed_since(offset)
         self._events.add("exit", attempt=attempt, status=end.status, signal=end.signal, seconds=round(seconds, 3))
@@ -339,16 +339,19 @@ class Supervisor:
         """Lines in the directories of real nodes are not seen from here, but rank 0 tells of each."""
         return any(e.get("event") == "commit" and e.get("level") != "memory" for e in self._events.since(offset))
 
-    def _look_how_it_ended(self, offset: int) -> Ending:
-        """The status of a launcher that goes on after losses is 0 also where a signal has ended every process."""
+    def _look_how_it_ended(self, offset: int, end: Ending) -> Ending:
+        """The status of a launcher that goes on after losses is 0 also where a signal has ended every process, and what
+        a process ended with is lost where that end was turned into one by a signal."""
         events = self._events.since(offset)
         for path in self._job.directory.glob("*/events.jsonl"):  # of a session with a name
             events += [e for e in Events(path.parent).since(0) if e.get("time", 0) >= self._launched_at]
         ends = [number for number, e in enumerate(events) if e.get("event") in {"end", "stop"}]
         left = [int(e.get("status", 1)) for e in events[ends[-1] if ends else 0 :] if e.get("event") == "left"]
-        if not ends and not left:
+        if end.status or left:
+            return Ending(left[-1]) if left else end
+        if not ends:
             say("the launcher says that all is well, but no session has ended: all processes were lost.")
-        return Ending(left[-1] if left else 0 if ends else 1)
+        return Ending(0 if ends else 1)
 
     def _repaired_since(self, offset: int) -> int:
         """Ranks that spares have replaced."""

@@ -1,9 +1,9 @@
 #include "comm/alarm.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "comm/ulfm.h"
+#include "comm/unready_communicators.h"
 
 namespace backstay::comm {
 
@@ -12,7 +12,7 @@ void Alarm::watch(MPI_Comm comm) {
   watched_.push_back(comm);
   newest_ = std::chrono::steady_clock::now();
   if (!rung_) return;
-  std::this_thread::sleep_until(newest_ + until_ready_everywhere);
+  wait_until_revocable(newest_);
   revoke(comm);
 }
 
@@ -29,7 +29,7 @@ bool Alarm::watches(MPI_Comm comm) {
 void Alarm::ring() {
   const std::lock_guard lock(mutex_);
   if (rung_.exchange(true)) return;
-  std::this_thread::sleep_until(newest_ + until_ready_everywhere);
+  wait_until_revocable(newest_);
   for (MPI_Comm comm : watched_) revoke(comm);
 }
 

@@ -10,20 +10,15 @@
 
 namespace backstay::comm {
 
-/// From the making of a communicator here until it is ready on all ranks, as far as one can tell.
-inline constexpr std::chrono::milliseconds until_ready_everywhere{250};
-
 /// The communicators in which ranks of a session may wait for each other. Once the alarm is rung on one rank, all
 /// operations in them fail on every rank, those under way too. It is rung once: after a repair there is a new one. Safe
 /// from several threads; what calls MPI comes from threads that may.
 class Alarm {
  public:
-  /// Calls MPI if the alarm has been rung, a moment later.
+  /// Calls MPI if the alarm has been rung.
   void watch(MPI_Comm comm);
   void forget(MPI_Comm comm);
   [[nodiscard]] bool watches(MPI_Comm comm);
-  /// A moment after the last communicator was made, so that it is ready on every rank: Open MPI 5.0 crashes
-  /// where a communicator is revoked that is not.
   void ring();
   /// The same from a thread that may not call MPI: the next ring_if_asked() does it.
   void ask() { asked_ = true; }

@@ -9,6 +9,7 @@
 #include "comm/mpi_operation.h"
 #include "comm/patience.h"
 #include "comm/ulfm.h"
+#include "comm/unready_communicators.h"
 #include "comm/watch.h"
 
 namespace backstay::comm {
@@ -203,7 +204,7 @@ Result<Verdict> Crew::repair(Word word, Patience::Clock::time_point came) {
     const auto met = Patience::Clock::now();
     const auto tried = try_repair(left, word, waited(came), round);
     if (!tried) {  // others may wait for this process in there
-      std::this_thread::sleep_for(until_ready_everywhere);
+      wait_until_revocable(std::chrono::steady_clock::now());
       revoke(left);
     }
     int flags = tried ? nobody_failed : 0;

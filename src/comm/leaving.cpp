@@ -26,7 +26,11 @@ std::mutex mutex;
 Job job;
 std::atomic<pid_t> counted_on{0};  ///< this process, not one that it forks; 0: nobody counts on it
 
-std::function<void(int)> tell;  ///< guarded by `mutex`
+/// Guarded by `mutex`; never destroyed: it is for the end of the process.
+std::function<void(int)>& tell() {
+  static auto* const what = new std::function<void(int)>;
+  return *what;
+}
 bool has_met = false;
 std::unique_ptr<Watch> watch;  ///< over MPI_Finalize
 
@@ -60,7 +64,7 @@ bool am_counted_on() { return counted_on == getpid(); }
 
 void tell_of_it_by(std::function<void(int)> what) {
   const std::lock_guard lock(mutex);
-  tell = std::move(what);
+  tell() = std::move(what);
 }
 
 void end_noticed(const char* how, int status) {
@@ -71,7 +75,7 @@ void end_noticed(const char* how, int status) {
   std::function<void(int)> told;
   {
     const std::lock_guard lock(mutex);
-    told = std::move(tell);
+    told = std::move(tell());
   }
   if (told) told(status);
   (void)raise(SIGKILL);

@@ -9,7 +9,8 @@ With --close a part of the kills comes within 80 ms of the one before, so that i
 
 - the run ends with status 0 and the result of an undisturbed run, bit for bit; or
 - it was hit by more than it can bear, and says so: no spare is left, or no line can be put back, or a rank died before
-  the first line or outside loop(). It is launched again then, and must end with that result.
+  the first line or outside loop(). It is launched again then, and must end with that result; or, where more nodes were
+  lost with their directories than the protection bears, say that no line is left.
 
 A run that does not end in time, another result, and an end without such a reason are failures. Open MPI 5.0 itself may
 crash, or not end a call, where a rank dies while the others make a communicator (docs/limitations.md): such a run is
@@ -46,6 +47,7 @@ PROTECTIONS = {
     "shared": {"LEVELS": "shared", "SHARED_LAYOUT": "file-per-rank"},
     "memory, shared": {"LEVELS": "memory,shared", "MEMORY_REDUNDANCY": "rs(2,1)", "SHARED_EVERY": "40"},
 }
+SURVIVED = {"memory rs(2,2)": 2}  # losses at once that no line is lost by; the others: 1
 REASONS = {
     "no spare is left": "no spare",
     "there is no line to roll back to": "no line yet",
@@ -121,6 +123,7 @@ class Tally:
     went_on: int = 0
     crashes: int = 0
     hung_launchers: int = 0
+    lost_with_nodes: int = 0  # of those that ended for a reason: also the next launch says that no line is left
     repairs: list[float] = field(default_factory=list)  # seconds, detection not counted
     reasons: collections.Counter = field(default_factory=collections.Counter)
     of_mpi: list[str] = field(default_factory=list)  # runs that a fault of MPI itself ended
@@ -223,16 +226,18 @@ class Run:
         losses = len(self.hit)
         if reason == "no spare" and losses <= self.shape.spares:
             return f"says that no spare is left after {losses} losses"
-        if reason == "no line" and losses < 2:
-            return "says that no line can be put back after one loss"
+        if reason == "no line" and losses <= SURVIVED.get(self.shape.protection, 1):
+            return f"says that no line can be put back after {losses} losses"
         return reason
 
     def again(self, directory: Path) -> tuple[Ended, str]:
-        """A launch without kills after a clean end."""
+        """A launch without kills after a clean end. It may say that lines are there, but are lost with their nodes."""
         ended = self.launch(directory).end()
         said = self.application.result(ended, directory)
         if ended.status == 0 and said == self.expected:
             return ended, ""
+        if self.nodes_hit > SURVIVED.get(self.shape.protection, 1) and "none can be put back" in ended.err:
+            return ended, "lost with its nodes"
         return ended, f"launched again, ended with status {ended.status} and the result {said}"
 
 
@@ -273,6 +278,8 @@ def campaign(programs: list[Application], runs: int, seed: int, apart: float = 0
             if wrong in OF_MPI:
                 tally.of_mpi.append(story)
             ended, wrong = run.again(directory)
+            if wrong == "lost with its nodes":
+                tally.lost_with_nodes, wrong = tally.lost_with_nodes + 1, ""
         else:
             tally.went_on += 1
         if wrong:
@@ -286,7 +293,8 @@ def told(tally: Tally) -> str:
     out = (
         f"{tally.runs} runs with {tally.kills} kills ({tally.node_kills} of whole nodes): {tally.went_on} "
         f"went on by themselves and ended bit-identical, {sum(tally.reasons.values())} ended for a reason "
-        f"({dict(tally.reasons)}) and came back when launched again, {tally.crashes} processes crashed inside MPI, "
+        f"({dict(tally.reasons)}) and came back when launched again ({tally.lost_with_nodes} said that all their lines "
+        f"were lost with the nodes), {tally.crashes} processes crashed inside MPI, "
         f"{tally.hung_launchers} launchers had to be ended"
     )
     if tally.repairs:

@@ -138,7 +138,16 @@ def test_a_rank_that_leaves_with_an_error_is_lost_to_the_others_and_replaced(tmp
         else "by MPI_Abort with code"
     )
     assert f"this process ends {how}" in ended.stderr
+    assert len(events(tmp_path / "b", "left")) == 1 and "Process received signal" not in ended.stderr
     assert "rank 1 was lost; spare 3" in ended.stderr and "launch 2" not in ended.stderr
+
+
+@needs_ulfm
+def test_the_status_of_processes_that_leave_is_that_of_the_job(tmp_path, monkeypatch):
+    """To the launcher they were ended by a signal."""
+    monkeypatch.setenv("LOOPER_EXITS", "-1,150")
+    ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, program=LOOPER, words=("400",), every=5)
+    assert ended.returncode == 4, ended.stderr
 
 
 @needs_ulfm
@@ -295,12 +304,11 @@ def test_an_mpi_that_cannot_repair_says_so_once_and_runs(tmp_path):
 
 @needs_ulfm
 def test_random_kills_apart_end_bit_identical_or_for_a_stated_reason(capsys):
-    # Apart, because Open MPI 5.0 does not bear a loss while it makes a communicator in a repair (docs/limitations.md).
     status = repairs.main(["--runs", "8", "--steps", "1000", "--seed", "11", "--apart", "1"])
     assert status == 0, capsys.readouterr().err
 
 
-@pytest.mark.skip(reason="open: Open MPI 5.0 does not bear a loss while it makes a communicator (docs/limitations.md)")
+@needs_ulfm
 def test_random_kills_in_repairs_end_bit_identical_or_for_a_stated_reason(capsys):
     status = repairs.main(["--runs", "10", "--steps", "600", "--seed", "11", "--close", "0.34"])
     assert status == 0, capsys.readouterr().err
