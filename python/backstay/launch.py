@@ -60,7 +60,7 @@ def run_job(job: Job) -> Report:
     and none stays behind either if this process is killed. A Problem if another run has the directory."""
     check(job)
     run_id = uuid.uuid4().hex
-    with locked_for_run(job.directory), Guard(run_id) as scratch, Signals() as signals:
+    with locked_for_run(job.directory), Signals() as signals, Guard(run_id) as scratch:
         return Supervisor(job, run_id, signals, scratch).run()
 
 
@@ -170,23 +170,27 @@ class Guard:
 
 
 class Signals:
-    """Signals as something to wait for, together with the end of a child. Main thread only."""
+    """Signals as something to wait for, together with the end of a child. Main thread only. Behind it they are passed
+    over: what has been said of the job's end stays true until this process has ended with that status."""
+
+    ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
     def __enter__(self):
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
-        self._old = {}
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGCHLD):
+        self._old = signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in self.ASKED:
             # What was ignored stays ignored: that is how nohup works.
-            if number == signal.SIGCHLD or signal.getsignal(number) is not signal.SIG_IGN:
-                self._old[number] = signal.signal(number, lambda *_: None)
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, lambda *_: None)
         self._old_descriptor = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         return self
 
     def __exit__(self, *_: object) -> None:
         signal.set_wakeup_fd(self._old_descriptor)
-        for number, handler in self._old.items():
-            signal.signal(number, handler)
+        signal.signal(signal.SIGCHLD, self._old)
+        for number in self.ASKED:
+            signal.signal(number, signal.SIG_IGN)
         os.close(self._read)
         os.close(self._write)
 
@@ -194,6 +198,11 @@ class Signals:
         """The signals that came; empty when the time is over or a child has ended."""
         ready, _, _ = select.select([self._read], [], [], seconds)
         return [number for number in os.read(self._read, 4096) if number != signal.SIGCHLD] if ready else []
+
+
+def is_of_late_ranks(output: bytes) -> bool:
+    """The session says nothing here but that ranks wait: no sign that the job goes on."""
+    return all(b"backstay" in line and b": a rank has not come for" in line for line in output.split(b"\n") if line)
 
 
 class Relay:
@@ -224,7 +233,8 @@ class Relay:
 
     def _copy(self, pipe: object, descriptor: int) -> None:
         while chunk := os.read(pipe.fileno(), 65536):
-            self.last_time = time.monotonic()
+            if not is_of_late_ranks(chunk):
+                self.last_time = time.monotonic()
             self.tail = (self.tail + chunk)[-8192:]
             self._writing.add(descriptor)
             with contextlib.suppress(OSError):  # nobody reads any more
@@ -412,7 +422,9 @@ class Supervisor:
             if self._job.spares:
                 ranks_seen = self._look_for_ranks(ranks_seen)
             if self._events.size() != events_size:
-                events_size, events_time = self._events.size(), time.monotonic()
+                if any(e.get("event") != "late" for e in self._events.since(events_size)):
+                    events_time = time.monotonic()
+                events_size = self._events.size()
             quiet = time.monotonic() - max(relay.last_time, events_time)
             if self._job.hang and quiet > self._job.hang and self._kill_deadline is None:
                 say(f"no output and no event for {quiet:.0f} s: the launch hangs and is killed.")

@@ -148,6 +148,8 @@ class Session:
             sys.excepthook = _end_with_all_ranks
 
     def __enter__(self) -> Session:
+        if self.closed:
+            raise _refusal("this session is closed: open another one")
         return self
 
     def __reduce__(self):
@@ -309,6 +311,9 @@ class Session:
 
     def resume(self) -> Resumed:
         """Puts back the newest whole line, if there is one."""
+        for name, held in self._held.items():
+            if isinstance(held, np.ndarray) and not held.flags.writeable:
+                raise _refusal(f"region '{name}' has become read-only, so resume() cannot fill it: make it writable")
         resumed = Resumed(*self._core.resume())
         for moving in self._moving():
             moving.deliver()
@@ -351,7 +356,7 @@ class Session:
         """Removes all but the newest `keep` (1 or more) whole lines of every level."""
         if not isinstance(keep, numbers.Integral):
             raise _refusal(f"prune({keep!r}): give the number of lines to keep, 1 or more")
-        self._core.prune(int(keep))
+        self._core.prune(max(-1, min(int(keep), 2**31 - 1)))
 
     def stopping(self) -> bool:
         """Whether a signal has asked the job to end: the same on every rank at the same call of checkpoint()."""

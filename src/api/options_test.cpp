@@ -39,6 +39,8 @@ TEST(options, the_constructor_wins_over_the_environment) {
   EXPECT_EQ(read_options({{"dir", "a"}}, {{"dir", "b"}})->dir, "a");
   EXPECT_EQ(read_options({}, {{"dir", "b"}})->dir, "b");
   EXPECT_EQ(read_options({{"name", "ocean"}}, {})->dir, "backstay-checkpoints/ocean");
+  EXPECT_TRUE(read_options({{"name", "node-a"}}, {}));
+  for (const char* ours : {"shared", "node-0", "node-12/b"}) EXPECT_FALSE(read_options({{"name", ours}}, {})) << ours;
 }
 
 TEST(options, an_unknown_one_is_refused_with_the_nearest) {

@@ -118,6 +118,26 @@ void Session::Impl::start_mpi(int* argc, char*** argv, const Result<api::Setting
   finalize_ = true;
 }
 
+Session::Impl::Open& Session::Impl::open_ones() {
+  static auto* const open = new Open;  // for the end of the process, too
+  return *open;
+}
+
+/// MPI_Finalize is called: from here on no session may use MPI.
+void Session::Impl::leave_mpi() {
+  auto& open = open_ones();
+  const std::lock_guard lock(open.mutex);
+  for (Impl* session : open.sessions) {
+    session->journal_->say_of_others(
+        "MPI_Finalize is called while this session is open: what it still has to write is not written, and earlier "
+        "lines are as they were; close it before");
+    if (!session->engine_) continue;
+    session->engine_->announce_close();
+    session->engine_->leave();
+  }
+  open.sessions.clear();
+}
+
 void Session::Impl::open_mpi(MPI_Comm comm, const Result<api::Settings>& settings) {
   int between_groups = 0;
   if (comm != MPI_COMM_NULL) MPI_Comm_test_inter(comm, &between_groups);
@@ -139,6 +159,9 @@ void Session::Impl::open_mpi(MPI_Comm comm, const Result<api::Settings>& setting
   if (courier_ && !settings_.progress_in_calls)
     journal_->say(
         "MPI was initialised without MPI_THREAD_MULTIPLE: checkpoints make progress inside calls of backstay only");
+  comm::leaving::before_mpi_ends(leave_mpi);
+  const std::lock_guard lock(open_ones().mutex);
+  open_ones().sessions.insert(this);
 }
 
 comm::MpiOptions Session::Impl::mpi_options() {
@@ -456,6 +479,13 @@ void Session::Impl::say_of_others(const std::string& sentence) {
   journal_->say_of_others(sentence);
 }
 
+namespace {
+std::string without_numbers(std::string text) {
+  std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
+  return text;
+}
+}  // namespace
+
 /// On the background thread, after each line.
 void Session::Impl::settled(const engine::Settled& s, const std::string& level) {
   const auto line = api::Journal::number("line", static_cast<double>(s.line));
@@ -497,8 +527,9 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
   counters_.last_error = failure.what;
   std::string said = failure.what;
   auto& last = last_why_[s.surplus ? level + ", older lines" : level];
-  last.times = last.why == why ? last.times + 1 : 1;
-  last.why = why;
+  const std::string kind = without_numbers(why);  // of lines, ranks, offsets
+  last.times = last.why == kind ? last.times + 1 : 1;
+  last.why = kind;
   if (last.times > 1)  // the 2nd, 4th, 8th ... time: a job of days must not fill its log with one sentence
     said = std::has_single_bit(last.times)
                ? cat("line ", s.line, " at level ", level, what, " for the same reason (", last.times, " in a row)")
@@ -509,8 +540,14 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
 // ---- close -----------------------------------------------------------------------------------------------------
 
 void Session::Impl::meet_to_close() {
-  // An exception may leave one rank only, which the others know nothing of.
-  if (std::uncaught_exceptions() > 0 || a_rank_is_lost() || is_lost_) return;
+  if (a_rank_is_lost() || is_lost_) return;
+  // An exception may leave one rank only. Where it can be replaced, its end is what the others notice.
+  if (std::uncaught_exceptions() > 0) {
+#if BACKSTAY_HAVE_MPI
+    if (repairs()) return comm::leaving::others_may_not_come();
+#endif
+    return engine_->announce_close();
+  }
 #if BACKSTAY_HAVE_MPI
   // The others come here if all have met the same error. If this rank alone has, they may wait for it in the program's
   // own communication for ever; once it is lost it can be replaced.
@@ -524,8 +561,14 @@ void Session::Impl::meet_to_close() {
 }
 
 bool Session::Impl::close() {
-  if (!engine_) return true;
   if (getpid() != process_) return false;
+#if BACKSTAY_HAVE_MPI
+  {
+    const std::lock_guard lock(open_ones().mutex);
+    open_ones().sessions.erase(this);
+  }
+#endif
+  if (!engine_) return true;
   meet_to_close();
   const auto waited = engine_->drain();
   try {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "api/journal.h"
@@ -117,6 +118,15 @@ class Session::Impl {
   void report_failures();
   void say_stop();
   void meet_to_close();
+#if BACKSTAY_HAVE_MPI
+  /// Sessions on MPI that are not closed.
+  struct Open {
+    std::mutex mutex;
+    std::set<Impl*> sessions;
+  };
+  static Open& open_ones();
+  static void leave_mpi();
+#endif
   void let_spares_go();
   [[nodiscard]] std::uint64_t counted_commits() const;
   void keep_beginning();

@@ -31,8 +31,10 @@ std::function<void(int)>& tell() {
   static auto* const what = new std::function<void(int)>;
   return *what;
 }
+std::atomic<void (*)()> before_the_end{nullptr};
 bool has_met = false;
-std::unique_ptr<Watch> watch;  ///< over MPI_Finalize
+std::atomic<bool> alone{false};  ///< the others may not come
+std::unique_ptr<Watch> watch;    ///< over MPI_Finalize
 
 #if defined(__GLIBC__)
 void at_exit(int status, void*) {
@@ -57,6 +59,8 @@ void others_count_on_me(MPI_Comm all, std::chrono::milliseconds bound) {
   job = {all, bound};
   counted_on = getpid();
 }
+
+void others_may_not_come() { alone = true; }
 
 void nobody_counts_on_me() { counted_on = 0; }
 
@@ -88,13 +92,24 @@ void meet_before_the_end() {
     const std::lock_guard lock(mutex);
     here = job;
   }
-  meet(here.all);
+  {
+    std::unique_ptr<Watch> until_all_come;
+    if (alone)
+      until_all_come = std::make_unique<Watch>(
+          here.bound,
+          "this rank left its session by an error, and not all others came to the end of MPI within the option "
+          "timeout: this process ends; to the others it is lost");
+    meet(here.all);
+  }
   watch = std::make_unique<Watch>(here.bound,
                                   "a process died in MPI_Finalize, which did not end within the option timeout: this "
                                   "process ends; the work was done");
 }
 
+void before_mpi_ends(void (*what)()) { before_the_end = what; }
+
 int finalize() {
+  if (const auto what = before_the_end.load()) what();
   meet_before_the_end();
   const int code = PMPI_Finalize();
   watch.reset();

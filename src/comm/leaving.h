@@ -17,6 +17,10 @@ namespace backstay::comm::leaving {
 /// Only glibc tells the status there; with another library such an exit is not seen.
 void others_count_on_me(MPI_Comm all, std::chrono::milliseconds bound);
 
+/// This process has left the work by an error, of which the others may know nothing: it waits for them at its end for
+/// the bound only, and then ends as one that is lost.
+void others_may_not_come();
+
 /// The job is lost, and all know.
 void nobody_counts_on_me();
 
@@ -28,6 +32,9 @@ void tell_of_it_by(std::function<void(int status)> tell);
 /// If the others count on this process (and it is not one that it has forked), it ends here: `how` and `status` say
 /// why.
 void end_noticed(const char* how, int status);
+
+/// What is called at the beginning of MPI_Finalize, with the program's own call of it too (not in Python).
+void before_mpi_ends(void (*what)());
 
 /// All who live meet, and from here on the process has to end within the bound. For programs whose MPI_Finalize is not
 /// ours (mpi4py's), as the last thing before it; finalize() does the same.

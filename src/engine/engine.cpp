@@ -247,15 +247,8 @@ Result<Outcome> Engine::checkpoint(bool now, bool signal) {
 
 Result<void> Engine::start_agreement(bool signal) {
   if (decider_.stop() || !decider_.wants_agreement()) return {};
-  return propose(signal, false);
-}
-
-Result<void> Engine::propose(bool signal, bool closing) {
   const plan::Decider::Proposal mine{signal, static_cast<std::int64_t>(in_flight()), failures_};
-  auto values = decider_.propose(mine, monotonic());
-  values.push_back(closing ? 1 : 0);
-  values.push_back(closing ? 0 : 1);
-  auto started = groups_.app().start_all_max(std::move(values));
+  auto started = start_meeting(Meeting::next_call, decider_.propose(mine, monotonic()));
   if (!started) return started.failure();
   agreement_ = std::move(*started);
   return {};
@@ -263,49 +256,83 @@ Result<void> Engine::propose(bool signal, bool closing) {
 
 Result<void> Engine::finish_agreement() {
   if (!agreement_) return {};
-  for (auto pause = std::chrono::microseconds(5);; pause = std::min(2 * pause, std::chrono::microseconds(500))) {
-    const auto done = agreement_->test();
-    if (!done) return done.failure();
-    if (*done) break;
-    if (hooks_.pump) hooks_.pump();
-    std::this_thread::sleep_for(pause);
-  }
-  auto values = agreement_->values();
-  const bool some_go_on = values.back() != 0;
-  values.pop_back();
-  apart_ = some_go_on && values.back() != 0;
-  values.pop_back();
-  decider_.agreed(values);
+  const auto maxima = finish_meeting(*agreement_);
+  if (!maxima) return maxima.failure();
   agreement_.reset();
+  decider_.agreed(*maxima);
   may_be_in_flight_ = decider_.in_flight() > 0;
   return {};
 }
 
-// ---- ranks that are late -----------------------------------------------------------------------------------------
+// ---- meetings ----------------------------------------------------------------------------------------------------
+//
+// Whatever all ranks do together in calls of the session begins with one and the same operation, which says what a rank
+// has come for. So ranks that make different calls find out, and do not wait for each other in different ones.
 //
 // A rank that is late is waited for, as in any collective call of MPI, and that is said; so all ranks go through the
 // same agreements and lines, in the same order, whatever the time between them. One that dies ends the wait: MPI fails,
 // or ends the job. The background waits for other ranks and for storage without the application, which goes on.
 
-/// At the beginning of a call that all ranks make: what is under way among them is finished.
-Result<void> Engine::meet(bool wait_for_all) {
+namespace {
+const char* name_of(std::int64_t meeting) {
+  static constexpr std::array names{
+      "checkpoint()",          "a checkpoint() that is due or asked for", "resume()", "verify()", "prune()", "wait()",
+      "the end of its session"};
+  return names[static_cast<std::size_t>(meeting)];
+}
+}  // namespace
+
+Result<std::unique_ptr<comm::PendingMax>> Engine::start_meeting(Meeting meeting, std::vector<std::int64_t> numbers) {
+  numbers.push_back(static_cast<std::int64_t>(meeting));
+  numbers.push_back(-static_cast<std::int64_t>(meeting));
+  return groups_.app().start_all_max(std::move(numbers));
+}
+
+Result<std::vector<std::int64_t>> Engine::finish_meeting(comm::PendingMax& meeting) {
+  for (auto pause = std::chrono::microseconds(5);; pause = std::min(2 * pause, std::chrono::microseconds(500))) {
+    const auto done = meeting.test();
+    if (!done) return done.failure();
+    if (*done) break;
+    if (hooks_.pump) hooks_.pump();
+    std::this_thread::sleep_for(pause);
+  }
+  auto maxima = meeting.values();
+  const auto least = -maxima.back();
+  maxima.pop_back();
+  const auto most = maxima.back();
+  maxima.pop_back();
+  if (most == least) return maxima;
+  const bool closed = most == static_cast<std::int64_t>(Meeting::close);
+  const std::string what = closed ? "a rank has closed its session while others go on"
+                                  : cat("a rank is in ", name_of(least), ", and another in ", name_of(most));
+  apart_ = fail(Code::comm, what, ": nothing more is saved; all ranks must make the same calls of backstay, and close ",
+                "their sessions at the same place");
+  return *apart_;
+}
+
+/// At the beginning of a call that all ranks make: what is under way among them is finished. With a meeting of its own
+/// for calls that wait for storage, which is bounded, while the wait for ranks is not.
+Result<void> Engine::meet(std::optional<Meeting> meeting) {
   call_began_ = monotonic();
+  if (apart_) return *apart_;
   BACKSTAY_TRY(finish_agreement());
-  if (apart_)
-    return fail(Code::comm,
-                "a rank has closed its session while others go on: nothing more is saved; all ranks must make the same "
-                "calls of backstay, and close it at the same place");
-  if (wait_for_all)  // before a wait for storage that is bounded
-    if (const auto all = groups_.app().all_max({0}); !all) return all.failure();
+  if (meeting) BACKSTAY_TRY(come_to(*meeting));
   if (late_said_ && hooks_.say_of_others) hooks_.say_of_others("all ranks have come: the program goes on");
   late_said_ = false;
   return {};
 }
 
-Result<void> Engine::meet_to_close() {
-  BACKSTAY_TRY(meet());
-  BACKSTAY_TRY(propose(false, true));
-  return meet();
+Result<void> Engine::come_to(Meeting meeting) {
+  auto started = start_meeting(meeting, std::vector<std::int64_t>(decider_.numbers(), 0));
+  if (!started) return started.failure();
+  const auto met = finish_meeting(**started);
+  return met ? Result<void>{} : met.failure();
+}
+
+void Engine::announce_close() {
+  if (apart_ || !background_) return;
+  if (auto started = start_meeting(Meeting::close, std::vector<std::int64_t>(decider_.numbers(), 0)); started)
+    farewell_ = std::move(*started);
 }
 
 void Engine::tell_who_is_late() {
@@ -363,8 +390,7 @@ Result<Outcome> Engine::take(std::vector<bool> levels, bool must_wait) {
     levels = cheap;
   }
   // The wait for a buffer is bounded, as storage may hang. For other ranks it is not: they come here first.
-  if (may_be_in_flight_)
-    if (const auto all = groups_.app().all_max({0}); !all) return all.failure();
+  if (may_be_in_flight_) BACKSTAY_TRY(come_to(Meeting::room));
   return capture(levels);
 }
 
@@ -460,7 +486,7 @@ Result<void> Engine::settled_here() { return background_->wait_idle(0.5); }
 // ---- the rest --------------------------------------------------------------------------------------------------
 
 Result<void> Engine::wait() {
-  BACKSTAY_TRY(meet(true));
+  BACKSTAY_TRY(meet(Meeting::wait));
   BACKSTAY_TRY(settle());
   decider_.all_done();
   may_be_in_flight_ = false;
@@ -469,7 +495,7 @@ Result<void> Engine::wait() {
 
 Result<Resumed> Engine::resume() {
   looked_back_ = true;
-  BACKSTAY_TRY(meet(true));
+  BACKSTAY_TRY(meet(Meeting::resume));
   const double start = monotonic();
   const auto inventory = take_inventory(levels_, settled_here(), groups_.app());
   if (!inventory) return inventory.failure();
@@ -497,7 +523,7 @@ Result<Resumed> Engine::resume() {
 }
 
 Result<Verified> Engine::verify() {
-  BACKSTAY_TRY(meet(true));
+  BACKSTAY_TRY(meet(Meeting::verify));
   const auto inventory = take_inventory(levels_, settled_here(), groups_.app());
   if (!inventory) return inventory.failure();
   auto damage = check_all(*inventory, levels_, groups_.app());
@@ -519,7 +545,7 @@ std::vector<catalog::Candidate> newest_of_each_level(std::vector<catalog::Candid
 
 Result<void> Engine::prune(std::size_t keep) {
   if (keep == 0) return fail(Code::invalid_argument, "prune(0) would remove every line: keep 1 or more");
-  BACKSTAY_TRY(meet(true));
+  BACKSTAY_TRY(meet(Meeting::prune));
   auto kept = take_inventory(levels_, settled_here(), groups_.app());
   if (!kept) return kept.failure();
   kept->candidates = newest_of_each_level(std::move(kept->candidates), keep);

@@ -70,7 +70,9 @@ class Engine {
   Result<Resumed> resume();
   /// Collective, before the session ends, so that a rank that is late costs the last line nothing. If others go on
   /// instead, all hear of it, and nothing more is saved: Code::comm.
-  Result<void> meet_to_close();
+  Result<void> meet_to_close() { return meet(Meeting::close); }
+  /// The same without waiting, where only this rank may be ending its session.
+  void announce_close();
   /// The background makes no further MPI calls: MPI may end while it is stuck.
   void leave() { groups_.background().leave(); }
   /// Until what was taken so far is settled on every rank.
@@ -99,10 +101,15 @@ class Engine {
   Result<void> make_level(Level& level);
   Result<void> lock_directories();
   Result<void> make_names_durable();
+  /// What a rank comes to the others for.
+  enum class Meeting { next_call, room, resume, verify, prune, wait, close };
+  Result<std::unique_ptr<comm::PendingMax>> start_meeting(Meeting meeting, std::vector<std::int64_t> numbers);
+  /// Code::comm: ranks have come for different things; nobody comes to another meeting.
+  Result<std::vector<std::int64_t>> finish_meeting(comm::PendingMax& meeting);
+  Result<void> come_to(Meeting meeting);
   Result<void> finish_agreement();
   Result<void> start_agreement(bool signal);
-  Result<void> propose(bool signal, bool closing);
-  Result<void> meet(bool wait_for_all = false);
+  Result<void> meet(std::optional<Meeting> meeting = {});
   void tell_who_is_late();
   void tell_what_is_stuck();
   Result<void> settle();
@@ -130,7 +137,8 @@ class Engine {
   std::uint64_t next_line_ = 1;
   std::uint64_t captured_ = 0;
   double call_began_ = 0;
-  bool apart_ = false;              ///< some ranks have closed the session, and others go on
+  std::unique_ptr<comm::PendingMax> farewell_;
+  std::optional<Failure> apart_;    ///< ranks have come for different things
   bool may_be_in_flight_ = false;   ///< something, on some rank; the same on every rank
   bool late_said_ = false;          ///< and not yet that all have come
   bool stuck_said_ = false;         ///< of what the background has in hand

@@ -452,6 +452,36 @@ TEST_F(EngineTest, a_rank_that_closes_while_others_go_on_keeps_nobody_waiting) {
   });
 }
 
+TEST_F(EngineTest, a_rank_that_leaves_without_waiting_keeps_nobody_waiting) {
+  for (const bool in_close : {false, true}) {
+    comm::run_ranks(3, [&](comm::Comm& comm) {
+      Rank rank(comm, dir_, {level(LevelKind::shared)});
+      rank.write(1);
+      if (comm.rank() == 1) return rank.engine->announce_close();
+      if (in_close) {
+        EXPECT_TRUE(rank.engine->meet_to_close().ok());
+        return;
+      }
+      int refused = 0;
+      for (int call = 0; call < 5; ++call) refused += rank.engine->checkpoint(false, false) ? 0 : 1;
+      EXPECT_GE(refused, 3);
+    });
+  }
+}
+
+TEST_F(EngineTest, ranks_that_make_different_calls_hear_so) {
+  comm::run_ranks(3, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, {level(LevelKind::shared)});
+    rank.write(1);
+    const auto told = comm.rank() == 1 ? rank.engine->prune(1) : Result<void>(rank.engine->verify().failure());
+    ASSERT_FALSE(told.ok());
+    EXPECT_NE(told.failure().what.find("a rank is in verify(), and another in prune()"), std::string::npos)
+        << told.failure().what;
+    EXPECT_FALSE(rank.engine->resume());
+    EXPECT_FALSE(rank.engine->meet_to_close());
+  });
+}
+
 TEST_F(EngineTest, a_rank_that_is_late_at_the_end_costs_no_line) {
   comm::run_ranks(
       3,

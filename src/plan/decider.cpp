@@ -55,6 +55,8 @@ bool Decider::wants_agreement() const {
          (last_agreement_ == 0 || call_ >= last_agreement_ + stride_ || some_level_due_by_count(call_ + 1));
 }
 
+std::size_t Decider::numbers() const { return fixed_numbers + levels_.size(); }
+
 std::vector<std::int64_t> Decider::propose(const Proposal& mine, double now) {
   under_way_ = true;
   last_agreement_ = call_;

@@ -51,6 +51,8 @@ class Decider {
     std::int64_t in_flight = 0;  ///< checkpoints in its background
     std::int64_t failures = 0;   ///< lines it has given up
   };
+  /// How many numbers a proposal has.
+  [[nodiscard]] std::size_t numbers() const;
   std::vector<std::int64_t> propose(const Proposal& mine, double now);
 
   /// A checkpoint of these levels was captured at `now`.

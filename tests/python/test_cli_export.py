@@ -154,3 +154,15 @@ def test_damage_leaves_no_half_export(tmp_path, there):
     sentence_of(backstay("export", tmp_path / "run", "-o", out, "--force"))
     assert sorted(p.name for p in tmp_path.iterdir()) == (["out", "run"] if there else ["run"])
     assert not there or [p.read_text() for p in out.iterdir()] == ["old"]
+
+
+@pytest.mark.parametrize("name", ["out.h5", "out"])
+def test_a_line_that_a_running_job_retires_meanwhile_is_read_again(tmp_path, monkeypatch, name):
+    """And what was written of it is not in the way."""
+    mixed(tmp_path / "ck")
+    there = iter([False])
+    monkeypatch.setattr("backstay.lines.Line.still_there", lambda line: next(there, True))
+    out = tmp_path / name
+    ended = backstay("export", tmp_path / "ck", "-o", out)
+    assert ended.status == 0, ended.err
+    assert next(there, "asked") == "asked" and out.exists() and not list(tmp_path.glob("*.part*"))

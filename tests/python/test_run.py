@@ -37,7 +37,7 @@ LIMIT = 60  # seconds for one command; far more than any needs
 
 APP = '''#!{python} -IS
 """Stand-in: {name} CALLS [how]. Commits a line every 5 calls; goes on from the newest.
-`how`: exit:S, hang, deaf, chatty, refused."""
+`how`: exit:S, hang, late, deaf, chatty, refused."""
 import glob, os, signal, sys, time
 env = os.environ
 rank = int(env.get("OMPI_COMM_WORLD_RANK") or env.get("PMI_RANK") or 0)
@@ -78,6 +78,11 @@ while done < calls and not stop:
         print("note", done, file=sys.stderr, flush=True)
     if how == "hang" and call == 10:
         time.sleep(1000)
+    while how == "late" and call == 10:  # as the library says it, and more often
+        with open(f"{{here}}/events.jsonl", "a") as file:
+            file.write('{{"event": "late"}}\\n')
+        print("backstay: rank 1: a rank has not come for 4 s: the others wait", file=sys.stderr, flush=True)
+        time.sleep(0.2)
 if stop:
     touch(here, f"stopped-{{rank}}-by-{{int(stop[0])}}")
 sys.exit(int(how[5:]) if how.startswith("exit:") else 0)
@@ -254,6 +259,24 @@ def test_node_of_a_launch_that_was_interrupted_before_its_kill_keeps_its_directo
     _, err = process.communicate(timeout=LIMIT)
     assert "the kill did not happen: the job was asked to end" in err
     assert (tmp_path / "ck" / "node-1" / "lock").exists() and not events(tmp_path, "node_removed")
+
+
+def test_what_the_library_says_of_late_ranks_is_no_sign_of_life(tmp_path, app):
+    start = time.monotonic()
+    done = run(tmp_path, "-n", 1, "--relaunch", 0, "--hang", 1.5, "--", app, 12, "late")
+    assert done.returncode == 137 and "the launch hangs and is killed" in done.stderr, done.stderr
+    assert time.monotonic() - start < 20
+
+
+def test_a_signal_behind_the_end_of_the_job_changes_no_status(tmp_path, app):
+    command = [*COMMAND, "run", "--dir", tmp_path / "ck", "-n", 1, "--", app, 5]
+    job = subprocess.Popen([str(word) for word in command], env=environment(), stderr=subprocess.PIPE, text=True)
+    for line in job.stderr:
+        if "the job is done" in line:
+            for _ in range(50):
+                job.send_signal(signal.SIGTERM)
+                time.sleep(0.002)
+    assert job.wait(timeout=30) == 0
 
 
 def test_node_of_a_launch_that_hung_before_its_kill_keeps_its_directory(tmp_path, app):

@@ -313,3 +313,35 @@ sys.stdout.write(f"drawn {run.rank} {rng.integers(1 << 40)}\\n")  # at once: a l
     first, second = mpi(4, program), mpi(4, program)
     drawn = [sorted(line for line in told.splitlines() if line.startswith("drawn")) for told in (first, second)]
     assert drawn[0] == drawn[1] and len(set(drawn[0])) == 4
+
+
+@pytest.mark.parametrize("leaves", ["raise ValueError", "sys.exit(0)", "run.rollback('alone')", "run.verify()"])
+def test_a_rank_that_leaves_or_makes_another_call_keeps_nobody_waiting(mpi, leaves):
+    """In a program whose ranks do not wait for each other otherwise."""
+    said = mpi(
+        3,
+        f"""
+import sys, time
+import backstay
+from mpi4py import MPI
+
+def body():
+    state = run.state(step=0)
+    run.resume()
+    while state.step < 60:
+        run.checkpoint()
+        if state.step == 20 and run.rank == 1 and not left:
+            left.append(1)
+            {leaves}
+        time.sleep(0.005)
+        state.step += 1
+
+left = []
+try:
+    with backstay.Session(dir="ck", every=5, timeout=3) as run:
+        run.loop(body)
+except (ValueError, SystemExit, backstay.Error) as error:
+    print("left:", error)
+""",
+    )
+    assert "nothing more is saved; all ranks must make the same calls" in said, said

@@ -155,14 +155,15 @@ class Target:
         """Where lines were looked for, to go on with after "There is no line"."""
         return f" in {self.path}" + (f" at level {self.level}" if self.level else "")
 
-    def read(self, work: Callable):
-        """work(line), at another level where the line cannot be read, and again where a running job retires it."""
+    def read(self, work: Callable, looks_itself: bool = False):
+        """work(line), at another level where the line cannot be read, and again where a running job retires it. It may
+        look itself, by require_there() between its last reading and what cannot be done twice."""
         for _ in range(ATTEMPTS):
             with contextlib.suppress(Retired):
-                return self._read_once(work)
+                return self._read_once(work, looks_itself)
         raise Problem(f"The running job retires the lines of {self.path} faster than they can be read.", "vanished")
 
-    def _read_once(self, work: Callable):
+    def _read_once(self, work: Callable, looks_itself: bool):
         failures, copies = [], self.copies()
         for line in copies:
             if not line.whole:
@@ -171,12 +172,13 @@ class Target:
             try:
                 result = work(line)
             except Problem as problem:
-                _require_there(line)
+                require_there(line)
                 if not (isinstance(problem, Unreadable) and problem.line is line):
                     raise
                 failures.append(str(problem))
             else:
-                _require_there(line)
+                if not looks_itself:
+                    require_there(line)
                 for failure in failures:
                     warn(f"{failure} Level {line.level} is used instead.")
                 return result
@@ -209,7 +211,7 @@ class Retired(Exception):
     """A running job took the line while it was read."""
 
 
-def _require_there(line: Line) -> None:
+def require_there(line: Line) -> None:
     if not line.still_there():
         raise Retired
 

@@ -50,7 +50,7 @@ def export(
         _refuse_to_replace(path, force)
         return line, path, _write(path, line, arrays, virtual)
 
-    line, path, names = wanted.read(work)
+    line, path, names = wanted.read(work, looks_itself=True)
     if as_json:
         common.print_json(
             {"line": line.number, "level": line.level, "out": str(path), "virtual": virtual, "written": names}
@@ -91,7 +91,7 @@ def _write(path: Path, line: Line, arrays: list, virtual: bool) -> list:
     for array in arrays:
         array.require_readable()
     if path.suffix.lower() in HDF5_ENDINGS:
-        with failures_named(path), _replacing(path) as part:
+        with failures_named(path), _replacing(path, line) as part:
             return _write_hdf5(part, line, arrays, virtual)
     if virtual:
         raise Problem(f"Only an HDF5 file can be virtual: give it a name that ends in .h5, not {path}.")
@@ -100,19 +100,21 @@ def _write(path: Path, line: Line, arrays: list, virtual: bool) -> list:
             raise Problem(
                 f"{path} can hold one array, not {len(arrays)}: choose one with --region, or name a directory."
             )
-        with failures_named(path), _replacing(path) as part:
+        with failures_named(path), _replacing(path, line) as part:
             _write_npy(part, arrays[0], path.name)
         return [str(path)]
     with failures_named(path):
-        return _write_directory(path, arrays)
+        return _write_directory(path, line, arrays)
 
 
 @contextlib.contextmanager
-def _replacing(path: Path):
-    """A name to write under; the file gets its own name when it is complete, and goes if it never is."""
+def _replacing(path: Path, line: Line):
+    """A name to write under; the file gets its own name when it is complete, and goes if it never is, or the line is
+    gone."""
     part = path.with_name(path.name + ".part")
     try:
         yield part
+        common.require_there(line)
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
@@ -132,7 +134,7 @@ def _file_name(array: Array) -> str:
     return f"{safe}.rank-{array.rank:05d}.npy" if array.rank >= 0 else f"{safe}.npy"
 
 
-def _write_directory(path: Path, arrays: list) -> list:
+def _write_directory(path: Path, line: Line, arrays: list) -> list:
     """All files, or none: they get their place when all are complete."""
     is_new = not path.is_dir()
     part = path.with_name(f"{path.name}.part-{os.getpid()}") if is_new else path / f".part-{os.getpid()}"
@@ -141,6 +143,7 @@ def _write_directory(path: Path, arrays: list) -> list:
         names = [_file_name(array) for array in arrays]
         for array, name in zip(arrays, names):
             _write_npy(part / name, array, name)
+        common.require_there(line)
         if is_new:
             os.rename(part, path)
         else:
