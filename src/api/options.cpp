@@ -243,11 +243,11 @@ bool leads_out(const std::string& path) {
   return path.starts_with('/') || std::find(parts.begin(), parts.end(), "..") != parts.end();
 }
 
-/// Those of a session without a name.
-bool is_directory_of_ours(const std::string& path) {
+/// A session without a name has those of nodes below `dir`, and `backstay run` removes them with their node.
+bool is_directory_of_a_node(const std::string& path) {
   constexpr std::string_view node = "node-";
   const auto first = split(path, '/').front();
-  return first == "shared" || (first.starts_with(node) && parse_decimal(first.substr(node.size())));
+  return first.starts_with(node) && parse_decimal(first.substr(node.size()));
 }
 
 std::string dir_of(const Values& values) {
@@ -366,8 +366,8 @@ Result<Settings> read_options(const std::map<std::string, std::string>& given,
   read_local_dir(values, s);
   if (const auto name = values.set("name"); name && leads_out(*name))
     values.refuse("name", "a name or a path below `dir`, without '..'");
-  else if (name && is_directory_of_ours(*name))
-    values.refuse("name", "another name than `shared` and node-N, which sessions without a name have below `dir`");
+  else if (name && is_directory_of_a_node(*name))
+    values.refuse("name", "another name than node-N, which is the directory of a node");
   s.nodes = static_cast<int>(values.whole("nodes", 0, 1000000));
   s.spares = static_cast<int>(values.whole("spares", 0, 1000000));
   s.errors_return = values.choice("lost_rank", {"throw", "return"}) == 1;

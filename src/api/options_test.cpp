@@ -40,7 +40,7 @@ TEST(options, the_constructor_wins_over_the_environment) {
   EXPECT_EQ(read_options({}, {{"dir", "b"}})->dir, "b");
   EXPECT_EQ(read_options({{"name", "ocean"}}, {})->dir, "backstay-checkpoints/ocean");
   EXPECT_TRUE(read_options({{"name", "node-a"}}, {}));
-  for (const char* ours : {"shared", "node-0", "node-12/b"}) EXPECT_FALSE(read_options({{"name", ours}}, {})) << ours;
+  for (const char* ours : {"node-0", "node-12/b"}) EXPECT_FALSE(read_options({{"name", ours}}, {})) << ours;
 }
 
 TEST(options, an_unknown_one_is_refused_with_the_nearest) {
