@@ -16,14 +16,15 @@ from .mpirun import TERMINAL, Launcher, LaunchError
 
 @dataclass(frozen=True)
 class Kill:
-    """A rank, or all ranks of a simulated node, that end themselves at a call of checkpoint()."""
+    """A rank, or all ranks of a simulated node, that end themselves at a call of checkpoint(), or, without a call,
+    while a rank that was lost is replaced."""
 
     what: str  # "rank" or "node"
     number: int
-    call: int
+    call: int | None
 
     def text(self) -> str:
-        return f"{'node' if self.what == 'node' else ''}{self.number}@{self.call}"
+        return f"{'node' if self.what == 'node' else ''}{self.number}@{self.call or 'repair'}"
 
 
 @dataclass(frozen=True)
@@ -108,10 +109,12 @@ def parse_kill(text: str, ranks: int, nodes: int | None) -> tuple[Kill, ...]:
 
 
 def _parse_one_kill(text: str, ranks: int, nodes: int | None) -> Kill:
-    match = re.fullmatch(r"(node)?(\d+)@(\d+)", text)
-    if not match or int(match[3]) == 0:
-        raise LaunchError(f'--kill "{text}" is not understood: write RANK@CALL as 5@30, or nodeNODE@CALL as node1@30.')
-    kill = Kill(match[1] or "rank", int(match[2]), int(match[3]))
+    match = re.fullmatch(r"(node)?(\d+)@(?:(\d+)|repair)", text)
+    if not match or (match[3] and int(match[3]) == 0):
+        raise LaunchError(
+            f'--kill "{text}" is not understood: write RANK@CALL as 5@30, nodeNODE@CALL as node1@30, or 5@repair.'
+        )
+    kill = Kill(match[1] or "rank", int(match[2]), int(match[3]) if match[3] else None)
     if kill.what == "node" and nodes is None:
         raise LaunchError(f"--kill {text} names a node, but there are no simulated nodes: add --nodes.")
     count = nodes if kill.what == "node" else ranks

@@ -226,13 +226,13 @@ std::vector<Kill> kills_of(Values& values) {
     Kill kill;
     kill.node = word.starts_with("node");
     const auto number = parse_decimal(word.substr(kill.node ? 4 : 0, at - (kill.node ? 4 : 0)));
-    const auto call = at == word.npos ? std::nullopt : parse_decimal(word.substr(at + 1));
-    if (!number || *number > 1000000000 || !call) {
-      values.refuse("kill", "RANK@CALL or nodeNODE@CALL, several with commas");
+    const std::string when = at == word.npos ? "" : word.substr(at + 1);
+    kill.call = parse_decimal(when).value_or(0);
+    if (!number || *number > 1000000000 || (kill.call == 0 && when != "repair")) {
+      values.refuse("kill", "RANK@CALL, nodeNODE@CALL, RANK@repair or nodeNODE@repair, several with commas");
       break;
     }
     kill.number = static_cast<int>(*number);
-    kill.call = *call;
     out.push_back(kill);
   }
   return out;
@@ -331,7 +331,9 @@ const std::vector<OptionInfo>& option_table() {
       {"progress", "auto",
        "`auto`: a thread of its own where MPI allows; `calls`: messages move inside calls of backstay"},
       {"log", "normal", "`quiet`, `normal`, or `verbose` (a line for every checkpoint)"},
-      {"kill", "", "for trying it out: RANK@CALL or nodeN@CALL kills itself at that call of checkpoint()"},
+      {"kill", "",
+       "for trying it out: RANK@CALL or nodeN@CALL kills itself at that call of checkpoint(), @repair: "
+       "while another rank is replaced"},
   };
   return table;
 }

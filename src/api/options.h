@@ -26,7 +26,7 @@ Result<std::map<std::string, std::string>> options_from_environment(const char* 
 struct Kill {
   bool node = false;
   int number = 0;
-  std::uint64_t call = 0;
+  std::uint64_t call = 0;  ///< of checkpoint(); 0: in the repair after the loss of another rank
 };
 
 enum class Log { quiet, normal, verbose };

@@ -119,8 +119,10 @@ TEST(options, sizes_have_units) {
 }
 
 TEST(options, kills_are_ranks_or_nodes) {
-  const auto s = read_options({{"kill", "5@30,node1@7"}}, {});
-  ASSERT_EQ(s->kills.size(), 2U);
+  const auto s = read_options({{"kill", "5@30,node1@7,6@repair"}}, {});
+  ASSERT_EQ(s->kills.size(), 3U);
+  EXPECT_EQ(s->kills[2].call, 0U);
+  EXPECT_FALSE(read_options({{"kill", "5@0"}}, {}));
   EXPECT_FALSE(s->kills[0].node);
   EXPECT_EQ(s->kills[0].call, 30U);
   EXPECT_TRUE(s->kills[1].node);

@@ -346,12 +346,13 @@ void Session::Impl::pump() {
 #endif
 }
 
-void Session::Impl::kill_if_asked() {
+/// `call`: of checkpoint(); 0: in a repair.
+void Session::Impl::kill_if_asked(std::uint64_t call) {
 #if BACKSTAY_HAVE_MPI
   if (crew_ && crew_->began_as_spare()) return;  // the call comes again, and this is not who was meant
 #endif
   for (const auto& kill : settings_.kills)
-    if (kill.call == engine_->next_call() && kill.number == (kill.node ? node_ : rank)) raise(SIGKILL);
+    if (kill.call == call && kill.number == (kill.node ? node_ : rank)) raise(SIGKILL);
 }
 
 Outcome Session::Impl::checkpoint(bool forced) {
@@ -362,7 +363,7 @@ Outcome Session::Impl::checkpoint(bool forced) {
         Code::invalid_argument,
         "a rank was replaced, and checkpoint() was called before resume(): call resume() at the beginning of the "
         "body of loop(), so that it begins from the newest line when it is run again");
-  kill_if_asked();
+  kill_if_asked(engine_->next_call());
   pump();
   leave_if_lost();
   if (repairs() && engine_->captured() == 0 && !engine_->has_lines()) engine_->want_a_line();

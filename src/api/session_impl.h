@@ -114,7 +114,7 @@ class Session::Impl {
   void settled(const engine::Settled& settled, const std::string& level);
   void say_of_others(const std::string& sentence);
   void pump();
-  void kill_if_asked();
+  void kill_if_asked(std::uint64_t call);
   void report_failures();
   void say_stop();
   void meet_to_close();

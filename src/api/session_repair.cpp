@@ -198,6 +198,7 @@ void Session::Impl::start_with_crew() {
 
 void Session::Impl::meet_after_a_loss() {
   stop_engine(*crew_->alarm());
+  kill_if_asked(0);
   const auto meeting = value_or_throw(crew_->meet(comm::Word::failed));
   note_repair(meeting);
 }

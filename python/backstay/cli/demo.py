@@ -1,4 +1,5 @@
-"""`backstay demo`: a real simulation, twice; once it loses a node in the middle. Both must end alike, bit for bit."""
+"""`backstay demo`: a real simulation, three times: undisturbed, with a node lost and launched again, and with two
+ranks lost and replaced while it runs. All must end alike, bit for bit."""
 
 import json
 import math
@@ -17,7 +18,7 @@ import typer
 from ..job import Job, Kill
 from ..launch import Report, run_job
 from ..lines import Line, Problem, open_directory, read_lines
-from ..mpirun import LaunchError, find
+from ..mpirun import Launcher, LaunchError, find
 from ..regions import whole_arrays
 from .common import complain, plural
 from .common import say as tell
@@ -27,6 +28,7 @@ RANKS, NODES = 8, 4
 LOST_NODE = 1
 CHECKPOINTS = 12  # in a whole run
 LEVELS = "partner,shared"
+SPARES, LOST_RANKS = 2, (2, 5)
 CFL = 1.3  # of the solver: close to its limit of 1.4, to be quick
 MACH = 0.1
 
@@ -40,6 +42,7 @@ class Plan:
     dt: float
     every: int  # steps from one checkpoint to the next
     kill_call: int
+    loss_call: int  # of the first of two ranks that are replaced
     output_every: int = 5
 
     @property
@@ -53,7 +56,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Run:
-    """One of the two runs, once it has ended."""
+    """One of the runs, once it has ended."""
 
     name: str
     directory: Path
@@ -72,6 +75,17 @@ class Run:
     def resume_call(self) -> Optional[int]:
         """The call at which the line was captured that was put back."""
         return (self.resume() or {}).get("call")
+
+    def repairs(self) -> list:
+        return self._of("repair")
+
+    def stood_still(self) -> float:
+        """Seconds from the end of the first launch, or from the first rank's coming to the repair, until all had their
+        data."""
+        resumed = self.resume() or {}
+        if self.repairs():
+            return sum(e["seconds"] for e in self.repairs()) + sum(e["seconds"] for e in self._of("resume"))
+        return resumed.get("time", 0) - next((e["time"] for e in self._of("exit")), 0)
 
     def _of(self, kind: str) -> list:
         return [event for event in self.events if event.get("event") == kind]
@@ -103,7 +117,8 @@ def demo(
 ) -> None:
     """A Taylor-Green vortex decays on 8 ranks. Then again, on 4 simulated nodes, one of which is lost in the middle
     with its ranks and its directory; the job launches itself again and resumes from the copies that the partners of
-    that node keep. Both runs must give the same bytes. It ends with a picture."""
+    that node keep. Then a third time, with two spares, and two ranks are lost, the second while the first is being
+    replaced; the job goes on without a launch. All runs must give the same bytes. It ends with a picture."""
     try:
         _demo(find_tgv(apps_dir), out, make_plan(16 if quick else n, 2.0 if quick else 12.0), mpirun, picture)
     except (Failure, LaunchError, Problem) as problem:
@@ -112,20 +127,34 @@ def demo(
 
 
 def _demo(tgv: Path, out: Path, plan: Plan, mpirun: Optional[str], picture: Optional[Path]) -> None:
-    for path in (out / "undisturbed", out / "killed", *([picture] if picture else [])):
+    for path in (out / "undisturbed", out / "killed", out / "repaired", *([picture] if picture else [])):
         require_outside(path)
     if picture:
         require_file_name(picture)
-    _introduce(plan)
-    calm = _run("undisturbed", tgv, out, plan, mpirun)
-    struck = _run("killed", tgv, out, plan, mpirun, kill=Kill("node", LOST_NODE, plan.kill_call))
+    launcher = find(mpirun, RANKS)
+    can_repair = launcher.kind == "openmpi"
+    _introduce(plan, can_repair)
+    # Never skipped, however slow the disk: all runs keep checkpoints of the same steps, to be compared.
+    relaunching = {"levels": LEVELS, "every": str(plan.every), "policy": "wait"}
+    calm = _run("undisturbed", tgv, out, plan, launcher, relaunching)
+    struck = _run("killed", tgv, out, plan, launcher, relaunching, (Kill("node", LOST_NODE, plan.kill_call),))
     _require_recovery(struck)
-    equal = compare(calm, struck)
-    drawn = _draw(calm, struck, plan, out / "demo.png")
+    equal, mended = compare(calm, struck), None
+    if can_repair:
+        repairing = {
+            "levels": "memory,shared", "every": str(plan.every), "memory.every": str(max(1, plan.every // 5)),
+            "memory.redundancy": "rs(2,2)", "policy": "wait",
+        }  # fmt: skip
+        first, second = LOST_RANKS
+        kills = (Kill("rank", first, plan.loss_call), Kill("rank", second, None))
+        mended = _run("repaired", tgv, out, plan, launcher, repairing, kills, SPARES)
+        _require_repair(mended)
+        compare(calm, mended)
+    drawn = _draw(calm, struck, mended, plan, out / "demo.png")
     if picture:
         picture.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(drawn, picture)
-    _sum_up(calm, struck, plan, equal, drawn)
+    _sum_up(calm, struck, mended, plan, equal, drawn)
 
 
 # ---- what is run ------------------------------------------------------------------------------------------------
@@ -147,23 +176,26 @@ def make_plan(n: int, t_end: float) -> Plan:
     """A dozen checkpoints, and the loss of a node well between two of them, past the middle."""
     dt = CFL * (2 * math.pi / n) / (1 + 1 / MACH)
     every = max(2, math.ceil(t_end / dt) // CHECKPOINTS)
-    return Plan(n, t_end, dt, every, kill_call=every * (CHECKPOINTS // 2) + every * 2 // 3)
+    middle = every * (CHECKPOINTS // 2)
+    return Plan(n, t_end, dt, every, kill_call=middle + every * 2 // 3, loss_call=middle // 2 + every // 3)
 
 
-def _run(name: str, tgv: Path, out: Path, plan: Plan, mpirun: Optional[str], kill: Optional[Kill] = None) -> Run:
+def _run(
+    name: str, tgv: Path, out: Path, plan: Plan, launcher: Launcher, options: dict, kills: tuple = (), spares: int = 0,
+) -> Run:  # fmt: skip
     place = _fresh_directory(out / name)
     csv = place / "curve.csv"
     progress = ["--progress"] if sys.stderr.isatty() else []
     job = Job(
         app=tgv.absolute(),
         arguments=(*plan.arguments(), "--csv", str(csv), *progress),
-        launcher=find(mpirun, RANKS),
+        launcher=launcher,
         directory=(place / "checkpoints").absolute(),
         ranks=RANKS,
-        nodes=NODES,
-        kills=((kill,),) if kill else (),
-        # Never skipped, however slow the disk: both runs keep checkpoints of the same steps, to be compared.
-        options={"levels": LEVELS, "every": str(plan.every), "policy": "wait"},
+        spares=spares,
+        nodes=NODES + spares * NODES // RANKS,
+        kills=(kills,) if kills else (),
+        options=options,
         output=place / "table.txt",
     )
     tell()
@@ -177,8 +209,10 @@ def _run(name: str, tgv: Path, out: Path, plan: Plan, mpirun: Optional[str], kil
 
 def command_line(job: Job, tgv: Path) -> str:
     """What a user would type for this job."""
-    words = ["backstay", "run", "-n", job.ranks, "--nodes", job.nodes, "--levels", job.options["levels"]]
-    words += ["--every", job.options["every"], "--opt", f"policy={job.options['policy']}"]
+    words = ["backstay", "run", "-n", job.ranks, *(["--spares", job.spares] if job.spares else [])]
+    words += ["--nodes", job.nodes, "--levels", job.options["levels"], "--every", job.options["every"]]
+    for name, value in job.options.items():
+        words += ["--opt", f"{name}={value}"] if name not in {"levels", "every"} else []
     words += ["--dir", _from_here(job.directory)]
     for kills in job.kills:
         words += ["--kill", ",".join(kill.text() for kill in kills)]
@@ -209,13 +243,24 @@ def _events(directory: Path) -> list:
 def _require_recovery(struck: Run) -> None:
     if len(struck.report.launches) != 2:
         raise Failure(
-            f"The node was not lost as planned: {plural(len(struck.report.launches), 'launch')} instead of 2."
+            f"The node was not lost as planned: the job was launched {len(struck.report.launches)} times, not twice."
         )
     resumed = struck.resume()
     if not resumed:
         raise Failure("The second launch did not resume from a checkpoint but began again.")
     if resumed.get("level") != "partner":
         raise Failure(f"The second launch resumed from level {resumed.get('level')}, not from the partners' copies.")
+
+
+def _require_repair(mended: Run) -> None:
+    if len(mended.report.launches) != 1:
+        raise Failure(
+            f"The ranks were not replaced as planned: there were {len(mended.report.launches)} launches, and not one."
+        )
+    if sum(repair["lost"] for repair in mended.repairs()) != len(LOST_RANKS):
+        raise Failure(f"{len(LOST_RANKS)} ranks were not replaced as planned: repairs {mended.repairs()}.")
+    if (mended.resume() or {}).get("level") != "memory":
+        raise Failure(f"The ranks went on from level {(mended.resume() or {}).get('level')}, not from memory.")
 
 
 def compare(calm: Run, struck: Run) -> Equal:
@@ -253,14 +298,21 @@ def _step_of(line: Line) -> int:
 # ---- what is said -----------------------------------------------------------------------------------------------
 
 
-def _introduce(plan: Plan) -> None:
+def _introduce(plan: Plan, can_repair: bool) -> None:
     tell("A vortex decays into turbulence: the Taylor-Green vortex at Reynolds 1600, solved on", "cyan")
     tell(f"{plan.n} x {plan.n} x {plan.n} points by {RANKS} MPI ranks, from time 0 to {plan.t_end:g}.", "cyan")
     tell("First undisturbed. Then again, and in the middle node 1 of 4 is lost: its ranks are killed", "cyan")
     tell("and its directory is deleted. The job must go on by itself and give the same bytes.", "cyan")
+    if can_repair:
+        tell(
+            "Then with two spares: two ranks are killed, the second while the first is being replaced, and the", "cyan"
+        )
+        tell("job goes on without being launched again.", "cyan")
+    else:
+        tell("(This MPI cannot replace ranks while a job runs; Open MPI 5 can.)", "cyan")
 
 
-def _sum_up(calm: Run, struck: Run, plan: Plan, equal: Equal, drawn: Path) -> None:
+def _sum_up(calm: Run, struck: Run, mended: Optional[Run], plan: Plan, equal: Equal, drawn: Path) -> None:
     resumed, call = struck.resume(), struck.resume_call()
     seconds = f" in {resumed['seconds']:.2f} s" if "seconds" in resumed else ""
     again = f"; {plural(plan.kill_call - call, 'step')} of {plan.steps} were computed twice" if call else ""
@@ -269,6 +321,11 @@ def _sum_up(calm: Run, struck: Run, plan: Plan, equal: Equal, drawn: Path) -> No
     tell(f"  undisturbed   {calm.seconds:.1f} s")
     tell(f"  killed        {struck.seconds:.1f} s, with node {LOST_NODE} lost at step {plan.kill_call - 1}")
     tell(f"  resumed       from line {resumed.get('line')}, partner copies{seconds}{again}")
+    if mended:
+        ranks = " and ".join(map(str, LOST_RANKS))
+        tell(f"  repaired      {mended.seconds:.1f} s, with ranks {ranks} lost at step {plan.loss_call - 1}")
+        still = f"{mended.stood_still():.3f} s (launched again: {struck.stood_still():.2f} s, 1 s of it a pause)"
+        tell(f"  stood still   {still}, from noticing the loss until all had their data")
     tell("What came out", "bold")
     tell(f"  curve         {equal.csv_bytes:,} bytes of CSV: identical", "green")
     tell(f"  fields        {equal.values:,} values in {equal.regions} regions at step {equal.step}: identical", "green")
@@ -290,7 +347,7 @@ def _command() -> str:
     return os.environ.get("COMMAND_OF_BACKSTAY") or ("backstay" if shutil.which("backstay") else "python -m backstay")
 
 
-def _draw(calm: Run, struck: Run, plan: Plan, path: Path) -> Path:
+def _draw(calm: Run, struck: Run, mended: Optional[Run], plan: Plan, path: Path) -> Path:
     from . import demo_picture  # Matplotlib takes a second to load, and is for the end
 
     newest = max(_lines_by_step(calm).items())
@@ -300,6 +357,8 @@ def _draw(calm: Run, struck: Run, plan: Plan, path: Path) -> Path:
         dt=plan.dt,
         partner_calls=struck.commits("partner"),
         shared_calls=struck.commits("shared"),
+        mended=demo_picture.read_curve(mended.csv) if mended else None,
+        loss_call=plan.loss_call,
         kill_call=plan.kill_call,
         resume_call=struck.resume_call(),
         n=plan.n,

@@ -17,6 +17,7 @@ import numpy as np
 REFERENCE_TIME, REFERENCE_PEAK = 9.0, 0.0129
 
 INK, FAINT, LINE, DOT, LOSS = "#22272e", "#8b949e", "#1f6f8b", "#e8833a", "#c0392b"
+MENDED = "#6c4ab6"
 STYLE = {
     "font.size": 10,
     "axes.edgecolor": FAINT,
@@ -41,6 +42,8 @@ class Scene:
     partner_calls: list[int]
     shared_calls: list[int]
     kill_call: int
+    loss_call: int
+    mended: dict[str, np.ndarray] | None  # where ranks were replaced
     resume_call: int | None
     n: int
     fields: dict[str, np.ndarray]
@@ -92,6 +95,10 @@ def _draw_curve(axes: plt.Axes, scene: Scene) -> None:
     axes.plot(calm["time"], calm["dissipation"], color=LINE, lw=2.2, label="undisturbed run")
     dots = slice(None, None, max(1, len(struck["time"]) // 45))
     axes.plot(struck["time"][dots], struck["dissipation"][dots], "o", ms=4, color=DOT, label="killed and resumed run")
+    if scene.mended:
+        mended, dots = scene.mended, slice(dots.step // 2, None, dots.step)
+        axes.plot(mended["time"][dots], mended["dissipation"][dots], "x", ms=5, color=MENDED, label="repaired run")
+        _mark_repair(axes, scene, top)
     if REFERENCE_TIME <= calm["time"][-1]:
         axes.plot(REFERENCE_TIME, REFERENCE_PEAK, "*", ms=11, color=INK, label="peak in the literature, 512³ points")
     for calls, height, marker, name in (
@@ -102,7 +109,7 @@ def _draw_curve(axes: plt.Axes, scene: Scene) -> None:
         axes.plot(times, [height * top] * len(times), marker, ms=5, color=FAINT, label=f"checkpoint at level {name}")
     _mark_loss(axes, scene, top)
     axes.set(xlim=(0, calm["time"][-1]), ylim=(0, top), xlabel="time", ylabel="dissipation rate of kinetic energy")
-    axes.set_title(f"The same curve, with and without the loss of a node ({scene.n}³ points, 8 ranks)")
+    axes.set_title(f"The same curve, with and without losses ({scene.n}³ points, 8 ranks)")
     axes.legend(frameon=False, loc="upper left", fontsize=9)
 
 
@@ -116,6 +123,12 @@ def _mark_loss(axes: plt.Axes, scene: Scene, top: float) -> None:
     arrow = {"arrowstyle": "->", "color": LOSS, "lw": 1.4}
     axes.annotate("", xy=(back, 0.14 * top), xytext=(lost, 0.14 * top), arrowprops=arrow)
     axes.text(lost, 0.14 * top, " resumed from its partner's copies", color=LOSS, va="center", fontsize=9)
+
+
+def _mark_repair(axes: plt.Axes, scene: Scene, top: float) -> None:
+    lost = scene.time(scene.loss_call)
+    axes.plot([lost, lost], [0, 0.5 * top], color=MENDED, lw=1.4, ls=(0, (4, 2)))  # below the legend
+    axes.text(lost, 0.3 * top, "2 ranks are lost, \nand replaced ", color=MENDED, ha="right", va="center", fontsize=9)
 
 
 def _draw_slice(figure: plt.Figure, axes: plt.Axes, scene: Scene) -> None:

@@ -27,7 +27,8 @@ def run(
     kill: Annotated[
         Optional[list[str]],
         typer.Option(
-            help="RANK@CALL or nodeNODE@CALL: kill it at that call of checkpoint(). The first for launch 1, ..."
+            help="RANK@CALL or nodeNODE@CALL: kill it at that call of checkpoint(); @repair: while another rank is "
+            "replaced. The first for launch 1, ..."
         ),
     ] = None,
     directory: Annotated[
