@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/wire.h"
 #include "engine/agree.h"
+#include "engine/level_choice.h"
 #include "store/memory_store.h"
 #include "store/posix_store.h"
 
@@ -497,9 +498,10 @@ Result<Resumed> Engine::resume() {
   looked_back_ = true;
   BACKSTAY_TRY(meet(Meeting::resume));
   const double start = monotonic();
-  const auto inventory = take_inventory(levels_, settled_here(), groups_.app());
+  auto inventory = take_inventory(levels_, settled_here(), groups_.app());
   if (!inventory) return inventory.failure();
   note_lines(*inventory);
+  BACKSTAY_TRY(choose_level(*inventory, levels_, config_.topology, groups_.app(), hooks_.say));
   const auto found =
       put_back_newest(*inventory, levels_, config_.topology, regions_, {config_.lenient}, groups_.app(), hooks_.say);
   if (!found) return found.failure();

@@ -301,6 +301,30 @@ TEST_F(EngineTest, a_rebuild_onto_a_full_disk_is_refused_by_all_and_leaves_nothi
   EXPECT_EQ(found_with_parity(dir_, how), 2) << "once there is room";
 }
 
+/// Of one line at two levels, with reads of one of them slowed down on one rank.
+TEST_F(EngineTest, a_line_at_several_levels_is_put_back_from_the_one_expected_to_be_faster) {
+  write(4, {level(LevelKind::local), level(LevelKind::shared)}, {1, 2});
+  for (const std::string slow : {"local", "shared"}) {
+    comm::run_ranks(4, [&](comm::Comm& comm) {
+      auto plan = std::make_shared<store::FaultPlan>();
+      if (comm.rank() == 2)
+        plan->before_each([slow](const store::FaultPlan::Step& step) {
+          if (step.operation == store::Operation::read && step.path.starts_with(slow + "/line-"))
+            std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        });
+      Rank rank(comm, dir_, {level(LevelKind::local), level(LevelKind::shared)}, 2, [&](EngineConfig& config) {
+        config.wrap_store = [plan](std::shared_ptr<store::Store> inner) {
+          return store::make_faulty_store(std::move(inner), plan);
+        };
+      });
+      const auto found = rank.engine->resume();
+      ASSERT_TRUE(found.ok()) << found.failure().what;
+      EXPECT_EQ(found->level, slow == "local" ? "shared" : "local");
+      for (double x : rank.u) EXPECT_EQ(x, 2);
+    });
+  }
+}
+
 TEST_F(EngineTest, more_lost_nodes_than_parities_are_a_clear_end) {
   const Parity how{4, 4, 3, 1};
   write_with_parity(dir_, how);

@@ -1,0 +1,105 @@
+#include "engine/level_choice.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "base/text.h"
+
+namespace backstay::engine {
+
+namespace {
+constexpr std::size_t sample_bytes = std::size_t{1} << 20;
+constexpr double much_faster = 3;
+
+class Expectation {
+ public:
+  Expectation(const Inventory& inventory, const std::vector<Level>& levels, const Topology& topology, int rank)
+      : inventory_(inventory), levels_(levels), topology_(topology), rank_(rank) {}
+
+  /// Nanoseconds that this rank expects to need; 0: it has nothing to read.
+  [[nodiscard]] std::int64_t of(const catalog::Candidate& line) const {
+    if (line.manifest.files.empty()) return 0;
+    const std::size_t f = my_file(line.manifest);
+    const auto& file = line.manifest.files[f];
+    const auto source = std::find_if(line.sources[f].begin(), line.sources[f].end(),
+                                     [&](const catalog::Source& s) { return can_read(line, s); });
+    if (source == line.sources[f].end()) return 0;  // it is read by others, or rebuilt by them
+    const double share =
+        static_cast<double>(file.size) / static_cast<double>(std::max<std::size_t>(1, file.ranks.size()));
+    const std::size_t bytes = std::min<std::size_t>(sample_bytes, file.size);
+    const double seconds = seconds_to_read(line, *source, file.size, bytes);
+    const double per_byte = bytes > 0 ? seconds / static_cast<double>(bytes) : 0;
+    const bool rebuilds =
+        std::any_of(line.sources.begin(), line.sources.end(), [](const auto& s) { return s.empty(); });
+    return std::llround(1e9 * per_byte * share * (rebuilds ? 2 : 1));
+  }
+
+ private:
+  [[nodiscard]] std::size_t my_file(const format::Manifest& manifest) const {
+    for (std::size_t f = 0; f < manifest.files.size(); ++f)
+      if (std::count(manifest.files[f].ranks.begin(), manifest.files[f].ranks.end(), rank_) > 0) return f;
+    return static_cast<std::size_t>(rank_) % manifest.files.size();
+  }
+
+  [[nodiscard]] bool can_read(const catalog::Candidate& line, const catalog::Source& source) const {
+    const int server = inventory_.contents[source.store].server;
+    const auto kind = levels_[static_cast<std::size_t>(line.level)].config.kind;
+    if (kind == LevelKind::shared) return true;
+    if (kind == LevelKind::memory) return server == rank_;
+    return topology_.node(server) == topology_.node(rank_);
+  }
+
+  /// What cannot be read is found out when it is needed.
+  [[nodiscard]] double seconds_to_read(const catalog::Candidate& line, const catalog::Source& source,
+                                       std::uint64_t size, std::size_t bytes) const {
+    const Level& level = levels_[static_cast<std::size_t>(line.level)];
+    Bytes room(bytes);
+    const auto start = std::chrono::steady_clock::now();
+    if (auto file = level.store->open_to_read(catalog::line_dir(level.name, line.line) + "/" + source.name))
+      (void)(*file)->read_at((size - bytes) / 2, room).ok();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  const Inventory& inventory_;
+  const std::vector<Level>& levels_;
+  const Topology& topology_;
+  int rank_;
+};
+
+/// Those at the front that hold one checkpoint and can be put back as far as one knows.
+std::size_t count_equals(const std::vector<catalog::Candidate>& lines) {
+  const auto& first = lines.front();
+  const auto end = std::find_if(lines.begin(), lines.end(), [&](const catalog::Candidate& line) {
+    return !line.trouble.empty() || line.line != first.line || line.manifest.job != first.manifest.job ||
+           line.manifest.call != first.manifest.call;
+  });
+  return static_cast<std::size_t>(end - lines.begin());
+}
+}  // namespace
+
+Result<void> choose_level(Inventory& inventory, const std::vector<Level>& levels, const Topology& topology,
+                          comm::Comm& comm, const Say& say) {
+  auto& lines = inventory.candidates;
+  const std::size_t equals = lines.empty() ? 0 : count_equals(lines);
+  if (equals < 2) return {};
+  const Expectation expected(inventory, levels, topology, comm.rank());
+  std::vector<std::int64_t> mine;
+  for (std::size_t i = 0; i < equals; ++i) mine.push_back(expected.of(lines[i]));
+  const auto slowest = comm.all_max(std::move(mine));
+  if (!slowest) return slowest.failure();
+  const auto seconds = [&](std::size_t i) { return static_cast<double>((*slowest)[i]) * 1e-9; };
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < equals; ++i)
+    if (seconds(i) * much_faster < seconds(best)) best = i;
+  if (best == 0) return {};
+  const auto name = [&](std::size_t i) { return levels[static_cast<std::size_t>(lines[i].level)].name; };
+  say(cat("line ", lines[0].line, " is taken from level ", name(best), ", where it is expected to take ",
+          human_seconds(seconds(best)), ", not from level ", name(0), " (", human_seconds(seconds(0)), ")"));
+  const auto chosen = lines.begin() + static_cast<std::ptrdiff_t>(best);
+  std::rotate(lines.begin(), chosen, chosen + 1);
+  return {};
+}
+
+}  // namespace backstay::engine
