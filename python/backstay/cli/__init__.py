@@ -39,6 +39,7 @@ COMMANDS = (
     ("view", "backstay view u --slice 0=16 -o u.png", "Draw a slice of a region."),
     ("export", "backstay export --line 42 -o out.h5", "Write a line as one ordinary HDF5 file, or as .npy."),
     ("diff", "backstay diff run1@42 run2@42", "Compare two lines, whatever ranks wrote them."),
+    ("report", "backstay report run1 -o run1.html", "What became of a job: time line, losses, cost; as one page."),
 )
 
 

@@ -1,0 +1,253 @@
+"""What became of a job, from the events that its sessions and `backstay run` have left in its directory."""
+
+from __future__ import annotations
+
+import json
+import signal
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+
+ENDS = {"end", "stop"}
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A line that became whole. Times are seconds since the run began."""
+
+    time: float
+    seconds: float  # from the start of its writing
+    line: int
+    level: str
+    call: int
+    bytes: int
+
+    @property
+    def began(self) -> float:
+        return self.time - self.seconds
+
+
+@dataclass
+class Loss:
+    """A failure, and how the job came back."""
+
+    time: float
+    what: str
+    how: str = "not yet"  # it came back
+    line: int | None = None
+    level: str | None = None
+    call: int | None = None
+    stood_still: float | None = None  # seconds from the loss until the data were back; None: they are not
+    lost_work: float | None = None  # seconds from the capture of what was put back to the loss; None: not known
+    _came_back: float | None = field(default=None, repr=False)
+
+    @property
+    def back(self) -> float | None:
+        return self._came_back
+
+
+@dataclass(frozen=True)
+class LevelSummary:
+    level: str
+    lines: int
+    given_up: int
+    bytes: int
+    seconds: float  # median from the start of the writing of a line until it was whole
+    bytes_per_second: float
+
+
+@dataclass
+class History:
+    """The newest run in a directory: from a launch, or a start, to the last event."""
+
+    directory: str
+    program: str = ""
+    ranks: int = 0
+    nodes: int | None = None
+    began: float = 0.0  # seconds since 1970
+    seconds: float = 0.0
+    state: str = "running, or ended without a word"
+    launches: int = 0
+    commits: list[Commit] = field(default_factory=list)
+    given_up: list[dict] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
+    starts: list[tuple[float, int]] = field(default_factory=list)  # (time, call) where ranks began to compute
+
+    @property
+    def levels(self) -> list[LevelSummary]:
+        names = list(dict.fromkeys([c.level for c in self.commits] + [g["level"] for g in self.given_up]))
+        return [self._level(name) for name in names]
+
+    def _level(self, name: str) -> LevelSummary:
+        mine = [c for c in self.commits if c.level == name]
+        rates = [c.bytes / c.seconds for c in mine if c.seconds > 0]
+        return LevelSummary(
+            name, len(mine), sum(g["level"] == name for g in self.given_up), sum(c.bytes for c in mine),
+            median([c.seconds for c in mine] or [0.0]), median(rates or [0.0]),
+        )  # fmt: skip
+
+    @property
+    def stood_still(self) -> float:
+        return sum(loss.stood_still or 0 for loss in self.losses)
+
+    @property
+    def lost_work(self) -> float:
+        return sum(loss.lost_work or 0 for loss in self.losses)
+
+    def as_dict(self) -> dict:
+        """For JSON."""
+        return {
+            "directory": self.directory,
+            "program": self.program,
+            "ranks": self.ranks,
+            "nodes": self.nodes,
+            "began": self.began,
+            "seconds": self.seconds,
+            "state": self.state,
+            "launches": self.launches,
+            "stood_still": self.stood_still,
+            "lost_work": self.lost_work,
+            "levels": [asdict(level) for level in self.levels],
+            "failures": [
+                {name: value for name, value in asdict(loss).items() if name != "_came_back"} for loss in self.losses
+            ],
+            "checkpoints": [asdict(commit) for commit in self.commits],
+            "given_up": self.given_up,
+        }
+
+
+def read_history(directory: Path) -> History | None:
+    """The newest run that left events in `directory`; None: none did. A line that a crash has torn is passed over."""
+    try:
+        lines = (directory / "events.jsonl").read_text(errors="replace").splitlines()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    events = [event for event in map(_event, lines) if event]
+    if not events:
+        return None
+    return _Reader(directory, _newest_run(events)).read()
+
+
+def _event(line: str) -> dict | None:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    good = isinstance(event, dict) and isinstance(event.get("event"), str)
+    return event if good and isinstance(event.get("time"), (int, float)) else None
+
+
+def _newest_run(events: list[dict]) -> list[dict]:
+    """From the last first launch; or, without a launcher of ours, from the last start behind an orderly end."""
+    begin = 0
+    for i, event in enumerate(events):
+        launched = event["event"] == "launch" and event.get("attempt") == 1
+        fresh = event["event"] == "start" and i > 0 and events[i - 1]["event"] in ENDS
+        if launched or fresh:
+            begin = i
+    return events[begin:]
+
+
+class _Reader:
+    def __init__(self, directory: Path, events: list[dict]):
+        self._events = events
+        self._out = History(str(directory), began=float(events[0]["time"]))
+        self._out.seconds = max(float(e["time"]) for e in events) - self._out.began
+        self._captured: dict[tuple[str, int], float] = {}  # (level, line) -> when, as far as is known
+        self._alive = False  # ranks compute
+        self._last = 0.0  # time of the event before
+
+    def read(self) -> History:
+        for i, event in enumerate(self._events):
+            time = float(event["time"]) - self._out.began
+            handle = getattr(self, f"_on_{event['event']}", None)
+            if handle:
+                following = self._events[i + 1]["event"] if i + 1 < len(self._events) else ""
+                handle(time, event, following)
+            self._last = time
+        return self._out
+
+    def _on_launch(self, time: float, event: dict, _: str) -> None:
+        self._out.launches += 1
+        self._out.nodes = event.get("nodes")
+        self._out.state = "running, or ended without a word"
+
+    def _on_start(self, time: float, event: dict, following: str) -> None:
+        self._out.program, self._out.ranks = str(event.get("program", "")), int(event.get("ranks", 0))
+        if following == "repair":
+            return
+        if self._alive:  # nobody said that the one before has ended
+            self._out.losses.append(Loss(self._last, "the job ended without a word"))
+        self._alive = True
+        self._out.starts.append((time, 0))
+        self._out.launches = max(1, self._out.launches)
+
+    def _on_repair(self, time: float, event: dict, _: str) -> None:
+        lost = int(event.get("lost", 0))
+        what = f"{lost} rank{'s' if lost != 1 else ''} lost"
+        self._out.losses.append(Loss(time - float(event.get("seconds", 0)), what, "replaced by spares"))
+
+    def _on_exit(self, time: float, event: dict, _: str) -> None:
+        self._alive = False
+        status, number = int(event.get("status") or 0), event.get("signal")
+        if status == 0:
+            self._out.state = "done" if self._out.state != "stopped" else "stopped"
+            return
+        how = f"status {status}" if number is None else f"signal {_signal_name(int(number))}"
+        self._out.state = f"failed with {how}"
+        self._out.losses.append(Loss(time, f"launch {event.get('attempt')} ended with {how}"))
+
+    def _on_end(self, time: float, event: dict, _: str) -> None:
+        self._alive, self._out.state = False, "done"
+
+    def _on_stop(self, time: float, event: dict, _: str) -> None:
+        self._alive, self._out.state = False, "stopped"
+
+    def _on_commit(self, time: float, event: dict, _: str) -> None:
+        commit = Commit(
+            time, float(event.get("seconds", 0)), int(event.get("line", 0)), str(event.get("level", "?")),
+            int(event.get("call", 0)), int(event.get("bytes", 0)),
+        )  # fmt: skip
+        self._out.commits.append(commit)
+        self._captured[commit.level, commit.line] = commit.began
+
+    def _on_failed(self, time: float, event: dict, _: str) -> None:
+        given_up = {"time": time, "line": event.get("line"), "level": str(event.get("level", "?"))}
+        self._out.given_up.append(given_up | {"why": str(event.get("why", ""))})
+
+    def _on_resume(self, time: float, event: dict, _: str) -> None:
+        call = int(event.get("call", 0))
+        if self._out.starts and not any(loss.back is None for loss in self._out.losses):
+            self._out.starts[-1] = (self._out.starts[-1][0], call)  # a job of before goes on
+        self._come_back(time, call, f"resumed from line {event.get('line')}", event)
+
+    def _on_fresh(self, time: float, event: dict, _: str) -> None:
+        self._come_back(time, 0, "began again", {})
+
+    def _come_back(self, time: float, call: int, how: str, event: dict) -> None:
+        """All losses since the last time are made good by this one; what it cost is counted at the first of them."""
+        waiting = [loss for loss in self._out.losses if loss.back is None]
+        for loss in waiting:
+            replaced = loss.how == "replaced by spares"
+            loss.how = f"{loss.how}, {how}" if replaced else f"launched again, {how}"
+            loss.line, loss.level, loss.call = event.get("line"), event.get("level"), call
+            loss._came_back, loss.stood_still, loss.lost_work = time, 0.0, 0.0
+        if not waiting:
+            return
+        first = waiting[0]
+        first.stood_still = time - first.time
+        captured = self._captured.get((str(event.get("level")), int(event.get("line") or 0)))
+        if not event:
+            captured = self._out.starts[0][0] if self._out.starts else None
+        first.lost_work = max(0.0, first.time - captured) if captured is not None else None
+        starts = self._out.starts
+        if starts and starts[-1][0] >= waiting[-1].time:  # of this launch
+            starts.pop()
+        starts.append((time, call))
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)

@@ -1,0 +1,131 @@
+"""`backstay report`: what became of a job, from events."""
+
+import json
+from html.parser import HTMLParser
+
+import pytest
+from commands import backstay, sentence_of
+from writer import Checkpoint
+
+LAUNCHED_AGAIN = [
+    (0, "launch", {"attempt": 1, "ranks": 8, "nodes": 4}),
+    (1, "start", {"program": "tgv <x>", "ranks": 8}),
+    (1.1, "fresh", {}),
+    (11, "commit", {"line": 1, "level": "local", "call": 10, "seconds": 1, "bytes": 1000}),
+    (12, "commit", {"line": 1, "level": "shared", "call": 10, "seconds": 2, "bytes": 4000}),
+    (21, "commit", {"line": 2, "level": "local", "call": 20, "seconds": 1, "bytes": 1000}),
+    (22, "failed", {"line": 2, "level": "shared", "call": 20, "seconds": 1, "why": "no room & no hope"}),
+    (25, "exit", {"attempt": 1, "status": 137, "signal": 9, "seconds": 25}),
+    (26, "launch", {"attempt": 2, "ranks": 8, "nodes": 4}),
+    (27, "start", {"program": "tgv <x>", "ranks": 8}),
+    (28, "resume", {"line": 1, "level": "shared", "call": 10, "seconds": 0.5}),
+    (38, "commit", {"line": 3, "level": "local", "call": 20, "seconds": 1, "bytes": 1000}),
+    (39, "start", {"program": "tgv <x>", "ranks": 8}),
+    (39, "repair", {"lost": 2, "seconds": 0.5}),
+    (39.5, "resume", {"line": 3, "level": "local", "call": 20, "seconds": 0.1}),
+    (50, "end", {}),
+    (50, "exit", {"attempt": 2, "status": 0, "signal": None, "seconds": 24}),
+]
+
+
+def write(directory, events, begin=1.7e9, before=""):
+    directory.mkdir(exist_ok=True)
+    Checkpoint().replicated("step", 3).write(directory)
+    lines = [json.dumps({"time": begin + time, "event": name, **values}) for time, name, values in events]
+    (directory / "events.jsonl").write_text(before + "\n".join(lines) + "\n")
+    return directory
+
+
+def test_losses_are_told_with_what_they_cost(tmp_path):
+    report = backstay("report", write(tmp_path / "ck", LAUNCHED_AGAIN), "--json").json
+    assert (report["program"], report["ranks"], report["state"], report["launches"]) == ("tgv <x>", 8, "done", 2)
+    assert report["seconds"] == 50
+    ended, replaced = report["failures"]
+    assert (
+        ended["what"] == "launch 1 ended with signal SIGKILL" and ended["how"] == "launched again, resumed from line 1"
+    )
+    assert ended["stood_still"] == 3 and ended["lost_work"] == 15 and ended["level"] == "shared"
+    assert replaced["what"] == "2 ranks lost" and replaced["how"] == "replaced by spares, resumed from line 3"
+    assert replaced["stood_still"] == 1 and replaced["lost_work"] == 1.5
+    assert (report["stood_still"], report["lost_work"]) == (4, 16.5)
+    local, shared = report["levels"]
+    assert (local["lines"], local["bytes"], local["bytes_per_second"], local["given_up"]) == (3, 3000, 1000, 0)
+    assert (shared["lines"], shared["bytes_per_second"], shared["given_up"]) == (1, 2000, 1)
+
+
+class Tags(HTMLParser):
+    """Every tag that is opened is closed, in its order."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.text, self.links = [], "", []
+
+    def handle_starttag(self, tag, attributes):
+        self.links += [value for name, value in attributes if name in {"src", "href"}]
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        pass
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data + " "
+
+
+def test_page_is_whole_and_needs_nothing_else(tmp_path):
+    out = tmp_path / "report.html"
+    ended = backstay("report", write(tmp_path / "ck", LAUNCHED_AGAIN), "-o", out)
+    assert ended.status == 0 and "Written to" in ended.out
+    tags, text = Tags(), out.read_text()
+    tags.feed(text)
+    assert tags.open == [] and tags.links == [] and "http" not in text and "<script" not in text
+    for wanted in ("tgv <x> on 8 ranks", "launch 1 ended with signal SIGKILL", "no room & no hope", "16.5 s", "line 3"):
+        assert wanted in tags.text, wanted
+    assert text.count("<polyline") == 3 and text.count("<rect") == 4 + 2  # lines; times without ranks
+    assert "is there already" in sentence_of(backstay("report", tmp_path / "ck", "-o", out))
+    assert backstay("report", tmp_path / "ck", "-o", out, "--force").status == 0
+
+
+def test_only_the_newest_run_is_told_and_torn_events_are_passed_over(tmp_path):
+    older = "".join(json.dumps({"time": 1.6e9 + t, "event": e, **v}) + "\n" for t, e, v in LAUNCHED_AGAIN)
+    other = '{"time": 16\n[1]\n{"event": 4, "time": 1}\n{"time": "x", "event": "end"}\n\xff\n'
+    report = backstay("report", write(tmp_path / "ck", LAUNCHED_AGAIN, before=older + other), "--json").json
+    assert report["began"] == 1.7e9 and len(report["failures"]) == 2
+
+
+def test_a_job_of_another_launcher_that_died_without_a_word_and_runs_again(tmp_path):
+    events = [
+        (0, "start", {"program": "a", "ranks": 2}),
+        (5, "commit", {"line": 1, "level": "shared", "call": 5, "seconds": 1, "bytes": 10}),
+        (9, "start", {"program": "a", "ranks": 4}),
+        (10, "resume", {"line": 1, "level": "shared", "call": 5, "seconds": 1}),
+    ]
+    directory = write(tmp_path / "ck", events)
+    report = backstay("report", directory, "--json").json
+    (loss,) = report["failures"]
+    assert loss["what"] == "the job ended without a word" and (loss["time"], loss["stood_still"]) == (5, 5)
+    assert report["state"] == "running, or ended without a word" and report["ranks"] == 4
+    assert "a on 4 ranks: running" in backstay("report", directory).out
+
+
+@pytest.mark.parametrize(
+    "events", [[(0, "start", {"program": "a", "ranks": 1})], LAUNCHED_AGAIN[:3], LAUNCHED_AGAIN[:8]]
+)
+def test_a_run_that_has_just_begun_or_failed_has_a_page(tmp_path, events):
+    directory = write(tmp_path / "ck", events)
+    assert backstay("report", directory, "-o", tmp_path / "page.html").status == 0
+    assert "Time line" in (tmp_path / "page.html").read_text()
+
+
+def test_what_is_no_job_s_directory_is_told(tmp_path):
+    assert "missing" in sentence_of(backstay("report", tmp_path / "missing"))
+    Checkpoint().replicated("step", 3).write(tmp_path / "ck")
+    assert "has no events yet" in sentence_of(backstay("report", tmp_path / "ck"))
+    write(tmp_path / "ck", LAUNCHED_AGAIN)
+    assert "is among what backstay keeps" in sentence_of(
+        backstay("report", tmp_path / "ck", "-o", tmp_path / "ck/shared/x")
+    )
+    assert "named" in backstay("report", f"{tmp_path / 'ck'}@3").err
