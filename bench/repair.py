@@ -50,7 +50,7 @@ def measure(program: Path, options: argparse.Namespace, spares: int, lost: str, 
         return longest_gap(times), ended.stderr
 
 
-def main() -> None:
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     build = Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", ROOT / "build" / "release"))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=20)
@@ -60,33 +60,46 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--program", type=Path, default=build / "bench" / "repaired")
-    options = parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def run(options: argparse.Namespace) -> dict:
+    """A row for `./dev bench`."""
     chance = random.Random(options.seed)
     gaps, together, back, again = [], [], [], []
-    for run in range(options.runs):
+    for number in range(options.runs):
         lost = f"{chance.randrange(1, options.ranks)}@{chance.randrange(60, options.steps - 30)}"
         memory = ["--levels", "memory", "--opt", "memory.redundancy=rs(3,1)"]
         gap, text = measure(options.program, options, options.spares, lost, memory)
         gaps.append(gap)
         for name, seconds in zip((together, back), parts(text), strict=True):
             name.append(seconds)
-        if run < max(1, options.runs // 5):  # a launch is long, and differs less
+        if number < max(1, options.runs // 5):  # a launch is long, and differs less
             again.append(measure(options.program, options, 0, lost, ["--levels", "shared"])[0])
     found = [gap - a - b for gap, a, b in zip(gaps, together, back, strict=True)]
-    middle, worst = statistics.median(gaps), max(gaps)
     launch = statistics.median(again)
-    shape = f"{options.ranks} ranks, {options.spares} spares, {options.mib} MiB a rank in memory with rs(3,1)"
-    print(f"{shape}, {len(gaps)} losses:")
-    print(f"  from the last step before a loss to the next: median {middle:.3f} s, worst {worst:.3f} s")
-    print(
-        f"  of it: coming together {statistics.median(together):.3f} s, data back {statistics.median(back):.3f} s, "
-        f"finding out and the step {statistics.median(found):.3f} s (medians)"
-    )
-    print(
-        f"  launched again ({len(again)} times): median {launch:.2f} s, {launch / middle:.1f} times as long; without "
-        f"the pause of `backstay run` {(launch - PAUSE) / middle:.1f} times"
+    row = {
+        "what": "repair", "store": "shm", "ranks": options.ranks, "spares": options.spares, "mib": options.mib,
+        "runs": len(gaps), "gaps": gaps, "launches": again, "median": statistics.median(gaps), "worst": max(gaps),
+        "together": statistics.median(together), "back": statistics.median(back), "noticing": statistics.median(found),
+        "launched_again": launch, "times_faster": launch / statistics.median(gaps),
+        "times_faster_without_pause": (launch - PAUSE) / statistics.median(gaps),
+    }  # fmt: skip
+    return row
+
+
+def told(row: dict) -> str:
+    return (
+        f"{row['ranks']} ranks, {row['spares']} spares, {row['mib']} MiB a rank in memory with rs(3,1), {row['runs']} "
+        f"losses:\n"
+        f"  from the last step before a loss to the next: median {row['median']:.3f} s, worst {row['worst']:.3f} s\n"
+        f"  of it: coming together {row['together']:.3f} s, data back {row['back']:.3f} s, finding out and the step "
+        f"{row['noticing']:.3f} s (medians)\n"
+        f"  launched again ({len(row['launches'])} times): median {row['launched_again']:.2f} s, "
+        f"{row['times_faster']:.1f} times as long; without the pause of `backstay run` "
+        f"{row['times_faster_without_pause']:.1f} times"
     )
 
 
 if __name__ == "__main__":
-    main()
+    print(told(run(parse())))

@@ -2,6 +2,7 @@
 
 ./dev bench            every size, 4 and 8 ranks, /dev/shm and disk, the peers, and tgv (an hour and more)
 ./dev bench --bars     the same, and one line a bar: name value bar ok|short; exit status 0 only if all are ok
+./dev bench --only P   a part: cost, tgv, or repair (parity, rebuilding, 200 online repairs: half an hour)
 ./dev bench --quick    64 MiB a rank on 4 ranks only, without tgv (about two minutes)
 
 The raw output, a table and a plot made from it go to bench/results/.
@@ -21,6 +22,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import repair
+
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / "build/peers"
 SHARED = ["shared-file-per-rank", "shared-file-per-node", "shared-one-file"]
@@ -38,6 +41,7 @@ class Bar:
     levels: list[str]
     bar: float
     at_least: bool = False  # the figure has to reach the bar, not to stay under it
+    stores: tuple[str, ...] = ("shm", "disk")
 
     def ok(self, value: float) -> bool:
         return value >= self.bar if self.at_least else value <= self.bar
@@ -53,15 +57,23 @@ BARS = [
     *(Bar(f"durable-{level}", "durable_per_ws", [level], 1.25) for level in SHARED),
     Bar("phdf5-collective-per-one-file", "phdf5_per_durable", ["shared-one-file"], 2.0, at_least=True),
     Bar("resume", "resume_per_read", LEVELS[1:], 1.25),
-    Bar("tgv-longer", "longer", ["tgv"], 1.02),
+    Bar("tgv-longer", "longer", ["tgv"], 1.02, stores=("shm",)),
+    Bar("arithmetic-per-isal", "speed", ["arithmetic"], 0.9, at_least=True, stores=("shm",)),
+    Bar("rebuild", "rebuild_per_limit", ["rebuild"], 2.0, stores=("shm",)),
+    Bar("repair-median-seconds", "median", ["repair"], 0.5, stores=("shm",)),
+    Bar("repair-worst-seconds", "worst", ["repair"], 2.0, stores=("shm",)),
+    Bar("repair-times-faster-than-relaunch", "times_faster_without_pause", ["repair"], 5, True, stores=("shm",)),
+    Bar("weight-without-failures", "longer", ["weight"], 1.005, stores=("shm",)),
 ]
 
 
-def mpirun(ranks: int, *command: str, env: dict[str, str] | None = None, bound: float = 1800) -> str:
+def mpirun(
+    ranks: int, *command: str, env: dict[str, str] | None = None, bound: float = 1800, flags: tuple[str, ...] = ()
+) -> str:
     """The standard output of a job, or an exception with what it said; never longer than `bound` seconds."""
-    flags = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     done = subprocess.run(
-        ["mpirun", *flags, "--oversubscribe", "-n", str(ranks), *command],
+        ["mpirun", *root, *flags, "--oversubscribe", "-n", str(ranks), *command],
         capture_output=True,
         text=True,
         timeout=bound,
@@ -124,8 +136,58 @@ def measure_tgv(build: Path, ranks: int, n: int, steps: int, repeats: int) -> di
     return {"what": "tgv", "store": "shm", "ranks": ranks, "n": n, "steps": steps, "pairs": pairs, "longer": longer}
 
 
+def measure_parity(build: Path, repeats: int) -> list[dict]:
+    """The arithmetic against ISA-L's own, and the rebuilding of one and two lost ranks of eight."""
+    done = subprocess.run([str(build / "bench/arithmetic")], capture_output=True, text=True, timeout=600, check=True)
+    lines = done.stdout
+    for lost in (1, 2):
+        directory = Path(tempfile.mkdtemp(prefix="backstay-bench-", dir=SHM))
+        try:
+            lines += mpirun(8, str(build / "bench/rebuild"), str(directory), "64", str(lost), str(repeats))
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+    return [json.loads(line) | {"store": "shm"} for line in lines.splitlines()]
+
+
+def measure_weight(build: Path, n: int, steps: int, pairs: int) -> dict:
+    """tgv in a session with spares, in loop(), with no checkpoint due, against tgv without any of it."""
+    directory = Path(tempfile.mkdtemp(prefix="backstay-bench-", dir=SHM))
+    ranks = os.cpu_count() or 1
+    env = {"BACKSTAY_DIR": str(directory / "checkpoints"), "BACKSTAY_EVERY": "1000000", "BACKSTAY_LOG": "quiet"}
+    env |= {"BACKSTAY_SPARES": "1", "BACKSTAY_LEVELS": "memory", "OMPI_MCA_mpi_yield_when_idle": "1"}
+    numbers = ["--n", str(n), "--steps", str(steps), "--csv", str(directory / "x.csv"), "--quiet"]
+    program = [str(build / "apps/tgv/tgv"), *numbers]
+    seconds = []
+    try:
+        for turn in range(pairs):
+            both = {}
+            for spared in (False, True) if turn % 2 == 0 else (True, False):
+                start = time.monotonic()
+                if spared:
+                    mpirun(ranks + 1, *program, env=env, flags=("--with-ft", "ulfm"))
+                else:
+                    mpirun(ranks, *program, "--plain", env={"OMPI_MCA_mpi_yield_when_idle": "1"})
+                both[spared] = time.monotonic() - start
+            seconds.append((both[False], both[True]))
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    longer = statistics.median(b / a for a, b in seconds)
+    return {
+        "what": "weight",
+        "store": "shm",
+        "ranks": ranks,
+        "n": n,
+        "steps": steps,
+        "pairs": seconds,
+        "longer": longer,
+    }
+
+
 def size_of(row: dict) -> str:
-    size = f"{row['n']}^3" if row["what"] == "tgv" else f"{row['what']}, {row['mib']} MiB in {row['arrays']}"
+    if row["what"] == "arithmetic":
+        return f"k={row['k']}, p={row['p']}, {row['block_kib']} KiB"
+    size = f"{row['n']}^3" if "n" in row else f"{row['what']}, {row['mib']} MiB"
+    size += f" in {row['arrays']}" if "arrays" in row else f", {row['lost']} lost" if "lost" in row else ""
     return f"{size}, {row['ranks']} ranks"
 
 
@@ -134,11 +196,9 @@ def bar_lines(rows: list[dict]) -> tuple[list[str], bool]:
     bars are met. A bar that nothing was measured for is not met."""
     lines, good = [], True
     for bar in BARS:
-        for store in ("shm", "disk"):
+        for store in bar.stores:
             found = [r for r in rows if r["what"] in bar.levels and r["store"] == store and bar.figure in r]
             name = f"{bar.name}-{store}"
-            if not found and bar.name == "tgv-longer" and store == "disk":
-                continue
             if not found:
                 lines.append(f"{name} - {bar.bar} short (not measured)")
                 good = False
@@ -176,12 +236,22 @@ def table_of(rows: list[dict]) -> str:
                 f"| {r['new_per_ws']:.2f} | {again} |"
             )
     for r in rows:
-        if r["what"] == "tgv":
+        if r["what"] in ("tgv", "weight"):
             ratios = [b / a for a, b in r["pairs"]]
+            how = "a checkpoint every 20" if r["what"] == "tgv" else "loop(), a spare and no checkpoint"
             lines.append(
-                f"\ntgv {r['n']}^3, {r['ranks']} ranks, {r['steps']} steps, a checkpoint every 20: {r['longer']:.3f} x"
-                f" as long as without (median of {len(ratios)} pairs, {min(ratios):.3f} to {max(ratios):.3f})"
+                f"\ntgv {r['n']}^3, {r['ranks']} ranks, {r['steps']} steps, {how}: {r['longer']:.3f} x as long as "
+                f"without (median of {len(ratios)} pairs, {min(ratios):.3f} to {max(ratios):.3f})"
             )
+        if r["what"] == "repair":
+            lines += ["", repair.told(r)]
+        if r["what"] == "rebuild":
+            lines.append(
+                f"\n{r['lost']} lost of {r['ranks']} ranks, {r['mib']} MiB each: back after {r['rebuild']:.3f} s, "
+                f"{r['rebuild_per_limit']:.2f} x reading and decoding"
+            )
+        if r["what"] == "arithmetic":
+            lines.append(f"\narithmetic {size_of(r)}: {r['speed']:.3f} x ISA-L, {r['gb_per_s']:.1f} GB/s")
     return "\n".join(lines) + "\n"
 
 
@@ -244,6 +314,13 @@ def measure_all(options: argparse.Namespace) -> list[dict]:
         for ranks in (cores, max(1, cores - 1)):  # the second with a core to spare for the background
             print(f"measuring tgv on {ranks} ranks", file=sys.stderr, flush=True)
             rows.append(measure_tgv(options.build, ranks, options.tgv, 40, 3))
+    if not options.quick and options.only in ("", "repair"):
+        print("measuring parity, repair and their weight", file=sys.stderr, flush=True)
+        rows += measure_parity(options.build, options.repeats)
+        program = str(options.build / "bench/repaired")
+        rows.append(repair.run(repair.parse(["--runs", str(options.losses), "--program", program])))
+        print(repair.told(rows[-1]), file=sys.stderr, flush=True)
+        rows.append(measure_weight(options.build, 64, 40, 7))
     return rows
 
 
@@ -257,7 +334,8 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--results", type=Path, default=ROOT / "bench/results")
     parser.add_argument("--tgv", type=int, default=128, metavar="N", help="size of the tgv run; 0 leaves it out")
-    parser.add_argument("--only", choices=["", "cost", "tgv"], default="", help="one half of the measurements")
+    parser.add_argument("--only", choices=["", "cost", "tgv", "repair"], default="", help="a part of all")
+    parser.add_argument("--losses", type=int, default=200, metavar="N", help="repairs that are measured")
     options = parser.parse_args()
     rows = measure_all(options)
     lines, good = bar_lines(rows)
@@ -273,7 +351,7 @@ def main() -> int:
     head = f"`{command}`: {what}. What the limits are: bench/cost.cpp.\n\n"
     bars = "\n\n```\n" + "\n".join(lines) + "\n```\n"
     (options.results / f"{name}.md").write_text(head + table_of(rows) + bars)
-    if options.only != "tgv":
+    if options.only in ("", "cost"):
         draw(rows, options.results / f"{name}.png")
     print("\n".join(lines) if options.bars else table_of(rows))
     return 0 if good or not options.bars else 1

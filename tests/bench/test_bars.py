@@ -37,8 +37,15 @@ def test_all_met_is_said_only_when_all_are():
     rows = [row(level, **figures, phdf5_per_durable=2.5) for level in run.LEVELS]
     rows = [r | {"store": store} for r in rows for store in ("shm", "disk")]
     tgv = {"what": "tgv", "store": "shm", "ranks": 2, "n": 128, "steps": 40, "longer": 1.01}
+    rows += [
+        {"what": "arithmetic", "store": "shm", "k": 7, "p": 1, "block_kib": 64, "speed": 0.95},
+        {"what": "rebuild", "store": "shm", "ranks": 8, "mib": 64, "lost": 1, "rebuild_per_limit": 1.5},
+        row("repair", median=0.2, worst=1.0, times_faster_without_pause=6),
+        tgv | {"what": "weight", "longer": 1.0},
+    ]
     assert run.bar_lines([*rows, tgv])[1]
     assert not run.bar_lines([*rows, tgv | {"longer": 1.03}])[1]
+    assert not run.bar_lines([*rows[:-1], tgv])[1]
 
 
 def test_sizes_that_do_not_fit_are_left_out_with_a_reason():
