@@ -304,7 +304,7 @@ namespace detail {
 /// end it so, with what it would have ended with; all meet, as the last thing before an MPI_Finalize of mpi4py.
 BACKSTAY_EXPORT bool ends_by_a_signal();
 BACKSTAY_EXPORT void end_by_a_signal(int status);
-BACKSTAY_EXPORT void meet_before_the_end();
+BACKSTAY_EXPORT bool meet_before_the_end();  ///< false: the job is lost, and MPI_Finalize would not end
 
 inline View cannot_hold() {
   View v;

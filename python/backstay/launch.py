@@ -356,7 +356,9 @@ class Supervisor:
         for path in self._job.directory.glob("*/events.jsonl"):  # of a session with a name
             events += [e for e in Events(path.parent).since(0) if e.get("time", 0) >= self._launched_at]
         ends = [number for number, e in enumerate(events) if e.get("event") in {"end", "stop"}]
-        left = [int(e.get("status", 1)) for e in events[ends[-1] if ends else 0 :] if e.get("event") == "left"]
+        made_good = [number for number, e in enumerate(events) if e.get("event") == "repair"]
+        rest = events[made_good[-1] if made_good else 0 :]
+        left = [int(e.get("status", 1)) for e in rest if e.get("event") == "left"]
         if end.status or left:
             return Ending(left[-1]) if left else end
         if not ends:

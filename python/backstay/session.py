@@ -460,7 +460,9 @@ def _close_all() -> None:
     """Before mpi4py ends MPI, which it does later in the exit of Python."""
     for session in list(_sessions):
         session.close()
-    _core.meet_before_the_end()
+    if not _core.meet_before_the_end():
+        _flush()
+        os._exit(1)  # the job is lost: MPI would wait for the others, who leave without it
 
 
 def _status_of(error: SystemExit) -> int:
@@ -476,12 +478,16 @@ def _end_with_all_ranks(kind, error, trace) -> None:
     _abort(128 + signal.SIGINT if issubclass(kind, KeyboardInterrupt) else 1)
 
 
-def _abort(status: int) -> None:
-    """Ends all ranks. They would wait for this one in MPI for ever, and nobody would launch it again. Where another
-    process can take its place, this one ends in a way that they notice."""
+def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # closed, or nobody reads it
             stream.flush()
+
+
+def _abort(status: int) -> None:
+    """Ends all ranks. They would wait for this one in MPI for ever, and nobody would launch it again. Where another
+    process can take its place, this one ends in a way that they notice."""
+    _flush()
     _core.end_by_a_signal(status)
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None:
@@ -492,9 +498,7 @@ def _abort(status: int) -> None:
 
 
 def _open(comm, options):
-    for stream in (sys.stdout, sys.stderr):  # a spare that is never needed ends in the call below
-        with contextlib.suppress(Exception):
-            stream.flush()
+    _flush()  # a spare that is never needed ends in the call below
     if comm is None:
         comm = _usual_communicator()
     if comm is False:

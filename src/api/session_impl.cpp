@@ -132,8 +132,8 @@ void Session::Impl::leave_mpi() {
         "MPI_Finalize is called while this session is open: what it still has to write is not written, and earlier "
         "lines are as they were; close it before");
     if (!session->engine_) continue;
-    session->engine_->announce_close();
-    session->engine_->leave();
+    session->engine_->announce_close(true);
+    if (session->crew_ && !session->crew_is_gone_) comm::leaving::others_may_not_come();
   }
   open.sessions.clear();
 }
@@ -547,7 +547,7 @@ void Session::Impl::meet_to_close() {
 #if BACKSTAY_HAVE_MPI
     if (repairs()) return comm::leaving::others_may_not_come();
 #endif
-    return engine_->announce_close();
+    return engine_->announce_close(false);
   }
 #if BACKSTAY_HAVE_MPI
   // The others come here if all have met the same error. If this rank alone has, they may wait for it in the program's

@@ -75,7 +75,7 @@ void Session::Impl::go_back_to_beginning() {
 #if !BACKSTAY_HAVE_MPI
 bool detail::ends_by_a_signal() { return false; }
 void detail::end_by_a_signal(int) {}
-void detail::meet_before_the_end() {}
+bool detail::meet_before_the_end() { return true; }
 bool Session::Impl::a_rank_is_lost() const { return false; }
 bool Session::Impl::repairs() const { return false; }
 void Session::Impl::leave_if_lost() {}
@@ -85,7 +85,11 @@ void Session::Impl::let_spares_go() {}
 
 bool detail::ends_by_a_signal() { return comm::leaving::am_counted_on(); }
 void detail::end_by_a_signal(int status) { comm::leaving::end_noticed("with status", status); }
-void detail::meet_before_the_end() { comm::leaving::meet_before_the_end(); }
+bool detail::meet_before_the_end() {
+  if (comm::leaving::job_is_lost()) return false;
+  comm::leaving::meet_before_the_end();
+  return true;
+}
 
 bool Session::Impl::a_rank_is_lost() const { return crew_ && crew_->alarm()->rung(); }
 

@@ -34,6 +34,7 @@ std::function<void(int)>& tell() {
 std::atomic<void (*)()> before_the_end{nullptr};
 bool has_met = false;
 std::atomic<bool> alone{false};  ///< the others may not come
+std::atomic<bool> lost{false};   ///< the job
 std::unique_ptr<Watch> watch;    ///< over MPI_Finalize
 
 #if defined(__GLIBC__)
@@ -62,7 +63,12 @@ void others_count_on_me(MPI_Comm all, std::chrono::milliseconds bound) {
 
 void others_may_not_come() { alone = true; }
 
-void nobody_counts_on_me() { counted_on = 0; }
+void nobody_counts_on_me() {
+  counted_on = 0;
+  lost = true;
+}
+
+bool job_is_lost() { return lost; }
 
 bool am_counted_on() { return counted_on == getpid(); }
 
@@ -102,18 +108,19 @@ void meet_before_the_end() {
     meet(here.all);
   }
   watch = std::make_unique<Watch>(here.bound,
-                                  "a process died in MPI_Finalize, which did not end within the option timeout: this "
-                                  "process ends; the work was done");
+                                  "MPI_Finalize did not end within the option timeout, as a process has died in it or "
+                                  "does not come to it: this process ends");
 }
 
 void before_mpi_ends(void (*what)()) { before_the_end = what; }
 
 int finalize() {
   if (const auto what = before_the_end.load()) what();
+  if (lost) return MPI_SUCCESS;
   meet_before_the_end();
   const int code = PMPI_Finalize();
   watch.reset();
-  if (code == MPI_SUCCESS) nobody_counts_on_me();
+  if (code == MPI_SUCCESS) counted_on = 0;
   return code;
 }
 

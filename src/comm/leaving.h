@@ -21,8 +21,9 @@ void others_count_on_me(MPI_Comm all, std::chrono::milliseconds bound);
 /// the bound only, and then ends as one that is lost.
 void others_may_not_come();
 
-/// The job is lost, and all know.
+/// The job is lost, and all know. MPI_Finalize would wait for those who leave without it.
 void nobody_counts_on_me();
+[[nodiscard]] bool job_is_lost();
 
 [[nodiscard]] bool am_counted_on();
 
@@ -40,9 +41,9 @@ void before_mpi_ends(void (*what)());
 /// ours (mpi4py's), as the last thing before it; finalize() does the same.
 void meet_before_the_end();
 
-/// MPI_Finalize. Open MPI's makes a communicator of those who live, in which all meet: who waits there is not woken
-/// when another one dies in it, and waits with a busy core. So all meet before it, asleep; who dies there is noticed.
-/// After that, a loss inside of it ends at the bound.
+/// MPI_Finalize; nothing where the job is lost. Open MPI's makes a communicator of those who live, in which all meet:
+/// who waits there is not woken when another one dies in it, and waits with a busy core. So all meet before it, asleep;
+/// who dies there is noticed. After that, a loss inside of it ends at the bound.
 int finalize();
 
 }  // namespace backstay::comm::leaving

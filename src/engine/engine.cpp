@@ -249,7 +249,7 @@ Result<Outcome> Engine::checkpoint(bool now, bool signal) {
 Result<void> Engine::start_agreement(bool signal) {
   if (decider_.stop() || !decider_.wants_agreement()) return {};
   const plan::Decider::Proposal mine{signal, static_cast<std::int64_t>(in_flight()), failures_};
-  auto started = start_meeting(Meeting::next_call, decider_.propose(mine, monotonic()));
+  auto started = start_meeting(Meeting::next_call, decider_.propose(mine, monotonic()), handed_over());
   if (!started) return started.failure();
   agreement_ = std::move(*started);
   return {};
@@ -283,9 +283,13 @@ const char* name_of(std::int64_t meeting) {
 }
 }  // namespace
 
-Result<std::unique_ptr<comm::PendingMax>> Engine::start_meeting(Meeting meeting, std::vector<std::int64_t> numbers) {
-  numbers.push_back(static_cast<std::int64_t>(meeting));
-  numbers.push_back(-static_cast<std::int64_t>(meeting));
+/// Each rank also says how many lines it has handed to its background, which writes them together with the others'.
+Result<std::unique_ptr<comm::PendingMax>> Engine::start_meeting(Meeting meeting, std::vector<std::int64_t> numbers,
+                                                                std::int64_t handed_over) {
+  for (const auto number : {static_cast<std::int64_t>(meeting), handed_over}) {
+    numbers.push_back(number);
+    numbers.push_back(-number);
+  }
   return groups_.app().start_all_max(std::move(numbers));
 }
 
@@ -298,14 +302,19 @@ Result<std::vector<std::int64_t>> Engine::finish_meeting(comm::PendingMax& meeti
     std::this_thread::sleep_for(pause);
   }
   auto maxima = meeting.values();
-  const auto least = -maxima.back();
-  maxima.pop_back();
-  const auto most = maxima.back();
-  maxima.pop_back();
-  if (most == least) return maxima;
-  const bool closed = most == static_cast<std::int64_t>(Meeting::close);
-  const std::string what = closed ? "a rank has closed its session while others go on"
-                                  : cat("a rank is in ", name_of(least), ", and another in ", name_of(most));
+  const auto take_last_two = [&] {
+    const std::pair out{-maxima.back(), *(maxima.end() - 2)};
+    maxima.resize(maxima.size() - 2);
+    return out;
+  };
+  const auto [fewest_lines, most_lines] = take_last_two();
+  const auto [least, most] = take_last_two();
+  if (most == least && most_lines == fewest_lines) return maxima;
+  const bool closed = most != least && most == static_cast<std::int64_t>(Meeting::close);
+  const std::string what = closed          ? "a rank has closed its session while others go on"
+                           : most == least ? "a rank has taken checkpoints that another one has not"
+                                           : cat("a rank is in ", name_of(least), ", and another in ", name_of(most));
+  if (most_lines != fewest_lines) leave();  // the background may wait for ranks that have no such line
   apart_ = fail(Code::comm, what, ": nothing more is saved; all ranks must make the same calls of backstay, and close ",
                 "their sessions at the same place");
   return *apart_;
@@ -324,16 +333,30 @@ Result<void> Engine::meet(std::optional<Meeting> meeting) {
 }
 
 Result<void> Engine::come_to(Meeting meeting) {
-  auto started = start_meeting(meeting, std::vector<std::int64_t>(decider_.numbers(), 0));
+  auto started = start_meeting(meeting, std::vector<std::int64_t>(decider_.numbers(), 0), handed_over());
   if (!started) return started.failure();
   const auto met = finish_meeting(**started);
   return met ? Result<void>{} : met.failure();
 }
 
-void Engine::announce_close() {
+void Engine::announce_close(bool leaves) {
   if (apart_ || !background_) return;
-  if (auto started = start_meeting(Meeting::close, std::vector<std::int64_t>(decider_.numbers(), 0)); started)
+  const auto lines = leaves ? -1 : handed_over();
+  if (auto started = start_meeting(Meeting::close, std::vector<std::int64_t>(decider_.numbers(), 0), lines); started)
     farewell_ = std::move(*started);
+  if (leaves) leave();
+}
+
+Result<void> Engine::drain() {
+  if (!background_) return {};
+  constexpr int turns = 20;
+  for (int turn = 1; farewell_ && turn < turns; ++turn) {
+    if (const auto idle = background_->wait_idle(1.0 / turns); idle) return idle;
+    if (const auto met = farewell_->test(); !met || !*met) continue;
+    (void)finish_meeting(*farewell_).ok();  // leaves where the others have not the same lines
+    farewell_.reset();
+  }
+  return background_->wait_idle();
 }
 
 void Engine::tell_who_is_late() {

@@ -71,14 +71,14 @@ class Engine {
   /// Collective, before the session ends, so that a rank that is late costs the last line nothing. If others go on
   /// instead, all hear of it, and nothing more is saved: Code::comm.
   Result<void> meet_to_close() { return meet(Meeting::close); }
-  /// The same without waiting, where only this rank may be ending its session.
-  void announce_close();
+  /// The same without waiting, where only this rank may be ending its session. It `leaves`: see leave().
+  void announce_close(bool leaves);
   /// The background makes no further MPI calls: MPI may end while it is stuck.
   void leave() { groups_.background().leave(); }
   /// Until what was taken so far is settled on every rank.
   Result<void> wait();
   /// The same for this rank alone: not collective.
-  Result<void> drain() { return background_ ? background_->wait_idle() : Result<void>{}; }
+  Result<void> drain();
   Result<Verified> verify();
   Result<void> prune(std::size_t keep);
 
@@ -103,7 +103,9 @@ class Engine {
   Result<void> make_names_durable();
   /// What a rank comes to the others for.
   enum class Meeting { next_call, room, resume, verify, prune, wait, close };
-  Result<std::unique_ptr<comm::PendingMax>> start_meeting(Meeting meeting, std::vector<std::int64_t> numbers);
+  Result<std::unique_ptr<comm::PendingMax>> start_meeting(Meeting meeting, std::vector<std::int64_t> numbers,
+                                                          std::int64_t handed_over);
+  [[nodiscard]] std::int64_t handed_over() const { return static_cast<std::int64_t>(captured_); }
   /// Code::comm: ranks have come for different things; nobody comes to another meeting.
   Result<std::vector<std::int64_t>> finish_meeting(comm::PendingMax& meeting);
   Result<void> come_to(Meeting meeting);

@@ -481,7 +481,7 @@ TEST_F(EngineTest, a_rank_that_leaves_without_waiting_keeps_nobody_waiting) {
     comm::run_ranks(3, [&](comm::Comm& comm) {
       Rank rank(comm, dir_, {level(LevelKind::shared)});
       rank.write(1);
-      if (comm.rank() == 1) return rank.engine->announce_close();
+      if (comm.rank() == 1) return rank.engine->announce_close(false);
       if (in_close) {
         EXPECT_TRUE(rank.engine->meet_to_close().ok());
         return;
@@ -504,6 +504,28 @@ TEST_F(EngineTest, ranks_that_make_different_calls_hear_so) {
     EXPECT_FALSE(rank.engine->resume());
     EXPECT_FALSE(rank.engine->meet_to_close());
   });
+}
+
+TEST_F(EngineTest, a_rank_that_takes_a_checkpoint_alone_keeps_nobody_waiting) {
+  for (const bool in_close : {false, true}) {
+    comm::run_ranks(3, [&](comm::Comm& comm) {
+      Rank rank(comm, dir_, {level(LevelKind::shared)});
+      rank.write(1);
+      const auto start = std::chrono::steady_clock::now();
+      if (comm.rank() == 1) {
+        EXPECT_EQ(*rank.engine->checkpoint(true, false), Outcome::taken);
+      }
+      Result<void> told;
+      for (int call = 0; call < 5 && told && !in_close; ++call)
+        if (const auto outcome = rank.engine->checkpoint(false, false); !outcome) told = outcome.failure();
+      if (in_close) told = rank.engine->meet_to_close();
+      ASSERT_FALSE(told.ok());
+      EXPECT_NE(told.failure().what.find("taken checkpoints that another one has not"), std::string::npos)
+          << told.failure().what;
+      EXPECT_TRUE(rank.engine->drain().ok());
+      EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10)) << "half of the time-out";
+    });
+  }
 }
 
 TEST_F(EngineTest, a_rank_that_is_late_at_the_end_costs_no_line) {

@@ -142,6 +142,41 @@ def test_a_rank_that_leaves_with_an_error_is_lost_to_the_others_and_replaced(tmp
     assert "rank 1 was lost; spare 3" in ended.stderr and "launch 2" not in ended.stderr
 
 
+AFTER_LOOP = """
+import sys, time
+import backstay
+from mpi4py import MPI
+
+with backstay.Session() as run:
+    state = run.state(step=0)
+    def body():
+        run.resume()
+        while state.step < 50:
+            run.checkpoint()
+            state.step += 1
+            run.comm.Barrier()
+    run.loop(body)
+    if run.rank == 1:
+        {leaves}
+    time.sleep(0.5)
+"""
+
+
+@needs_ulfm
+@pytest.mark.parametrize(
+    ("leaves", "status"), [("raise ValueError", 1), ("sys.exit(3)", 3), ("import os; os.kill(os.getpid(), 9)", 1)]
+)
+def test_a_rank_that_is_lost_after_loop_ends_the_job(tmp_path, leaves, status):
+    """The others would wait in MPI_Finalize, which is mpi4py's here, for the spare, which leaves without it."""
+    (tmp_path / "app.py").write_text(AFTER_LOOP.format(leaves=leaves))
+    words = (sys.executable, tmp_path / "app.py")
+    ended = run(
+        tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, program=words[0], words=words[1:], every=5, timeout=5
+    )
+    assert ended.returncode == status, ended.stderr
+    assert "rank 1 was lost after the end of loop()" in ended.stderr
+
+
 @needs_ulfm
 def test_the_status_of_processes_that_leave_is_that_of_the_job(tmp_path, monkeypatch):
     """To the launcher they were ended by a signal."""
