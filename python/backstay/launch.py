@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import select
+import shlex
 import shutil
 import signal
 import stat
@@ -25,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import guard
+from .history import human_seconds, read_history
 from .job import Job, check
 from .lines import LEVELS, Problem, newest_whole, open_directory, read_lines
 from .locks import holder_of, is_held, locked_for_run
@@ -320,6 +322,19 @@ class Supervisor:
                 "no_progress": f"the last {STALLED_LAUNCHES} launches saved no new line, so another would end the same "
                 f"way: see the messages above (last: {how}).",
             }[reason].replace("1 launch were", "1 launch was")
+        )
+        self._say_cost(directory)
+
+    def _say_cost(self, directory: Path) -> None:
+        """Of failures; a job at level memory alone, or of another program, may have left no events."""
+        history = read_history(directory)
+        if history is None or not any(loss.back is not None for loss in history.losses):
+            return
+        count = len(history.losses)
+        report = shlex.join(["backstay", "report", str(directory), "-o", "report.html"])
+        say(
+            f"{count} failure{'s' if count > 1 else ''}: the job stood still for {human_seconds(history.stood_still)}, "
+            f"and {human_seconds(history.lost_work)} were computed again; `{report}` shows it."
         )
 
     def _pause(self) -> None:

@@ -80,6 +80,7 @@ def test_two_lost_ranks_are_replaced_one_after_the_other(tmp_path, undisturbed, 
     assert "launch 2" not in ended.stderr
     assert "rank 2 was lost; spare 4 (node 4) is rank 2 now" in ended.stderr
     assert "rank 0 was lost; spare 5 (node 5) is rank 0 now" in ended.stderr
+    assert "backstay: 2 failures: the job stood still for" in ended.stderr
 
 
 @needs_ulfm

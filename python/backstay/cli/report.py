@@ -8,7 +8,7 @@ import typer
 
 from backstay.cli import common, report_page
 from backstay.cli.output import failures_named, require_file_name, require_free, require_outside, require_parent
-from backstay.history import History, read_history
+from backstay.history import History, human_bytes, human_seconds, read_history
 from backstay.lines import Problem
 
 
@@ -55,7 +55,7 @@ def _write(out: Path, text: str) -> None:
 
 
 def _print(history: History, out: Optional[Path]) -> None:
-    seconds, size = report_page.human_seconds, report_page.human_bytes
+    seconds, size = human_seconds, human_bytes
     launches = common.plural(history.launches, "launch") if history.launches == 1 else f"{history.launches} launches"
     common.say(
         f"{history.program or 'A job'} on {history.ranks} ranks: {history.state} after {seconds(history.seconds)}, "

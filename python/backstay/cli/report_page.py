@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 from itertools import count
 
-from ..history import History, Loss
+from ..history import History, Loss, human_bytes, human_seconds
 
 WIDTH, LEFT, RIGHT = 960, 110, 16
 STEPS, ROW = 190, 26
@@ -26,24 +26,6 @@ th{font-weight:600;font-size:.85rem}td.n,th.n{text-align:right;font-variant-nume
 svg{width:100%;height:auto;display:block}svg{fill:currentColor}svg text{font:11px system-ui,sans-serif}
 footer{margin-top:2.5rem;font-size:.85rem;opacity:.7}
 """
-
-
-def human_seconds(seconds: float) -> str:
-    if seconds >= 7200:
-        return f"{seconds / 3600:.1f} h"
-    if seconds >= 120:
-        return f"{seconds / 60:.1f} min"
-    if seconds >= 1:
-        return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:.0f} s"
-    return f"{seconds * 1e3:.3g} ms"
-
-
-def human_bytes(count: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if count < 1024 or unit == "TiB":
-            return f"{count:.3g} {unit}" if count < 1000 else f"{count:.0f} {unit}"
-        count /= 1024
-    raise AssertionError
 
 
 def page(history: History) -> str:
