@@ -26,6 +26,7 @@ struct Readiness {
   std::mutex mutex;
   std::set<const Communicator*> ready;
   std::map<const Communicator*, bool> revoked_early;  ///< collectives only?
+  bool came_late = false;                             ///< there may be communicators that were ready before
 };
 
 /// Used until the end of MPI, which may come after that of static objects.
@@ -39,10 +40,19 @@ Function* theirs(const char* name) {
   if (auto* const found = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name))) return found;
   std::abort();  // called by whom, then?
 }
+
+/// The first communicators are made in MPI_Init, unless this library is loaded after it.
+void note_ready(Readiness& known, const Communicator* comm) {
+  int initialized = 0;
+  if (known.ready.empty()) MPI_Initialized(&initialized);
+  known.came_late = known.came_late || initialized != 0;
+  known.ready.insert(comm);
+}
+
 bool are_left_alone() {
   auto& known = readiness();
   const std::lock_guard lock(known.mutex);
-  return !known.ready.empty();
+  return !known.ready.empty() && !known.came_late;
 }
 }  // namespace
 
@@ -58,7 +68,7 @@ bool ompi_comm_revoke_local(Communicator* comm, bool collectives_only) {
   {
     auto& known = readiness();
     const std::lock_guard lock(known.mutex);
-    if (!known.ready.contains(comm)) {
+    if (!known.came_late && !known.ready.contains(comm)) {
       const auto [early, is_new] = known.revoked_early.try_emplace(comm, collectives_only);
       if (is_new || collectives_only || !early->second) return is_new;
       early->second = false;
@@ -78,7 +88,7 @@ int mca_coll_base_comm_select(Communicator* comm) {
   std::map<const Communicator*, bool>::node_type early;
   {
     const std::lock_guard lock(known.mutex);
-    known.ready.insert(comm);
+    note_ready(known, comm);
     early = known.revoked_early.extract(comm);
   }
   if (!early.empty()) (void)ompi_comm_revoke_local(comm, early.mapped());
