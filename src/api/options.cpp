@@ -112,7 +112,11 @@ class Values {
   Result<void> trouble_;
 };
 
-const std::vector<std::string> level_words{"memory", "local", "partner", "shared"};
+std::vector<std::string> level_words() {
+  std::vector<std::string> out;
+  for (const auto& level : engine::named_levels) out.emplace_back(level.name);
+  return out;
+}
 constexpr double default_interval = 60;
 
 plan::Cadence cadence_of(Values& values, const std::string& level) {
@@ -139,10 +143,11 @@ std::vector<std::string> level_names(Values& values) {
     return nodes ? std::vector<std::string>{"partner", "shared"} : std::vector<std::string>{"shared"};
   }
   auto names = split(all, ',');
+  const auto words = level_words();
   for (const auto& name : names)
-    if (std::find(level_words.begin(), level_words.end(), name) == level_words.end())
-      values.refuse("levels", cat("a list of memory, local, partner, shared ('", name,
-                                  "' is not a level; the nearest is '", nearest(name, level_words), "')"));
+    if (std::find(words.begin(), words.end(), name) == words.end())
+      values.refuse("levels", cat("a list of memory, memory2, local, local2, partner, shared ('", name,
+                                  "' is not a level; the nearest is '", nearest(name, words), "')"));
   return names;
 }
 
@@ -197,25 +202,26 @@ UnitChoice unit_of(Values& values, const std::string& name) {
 
 std::vector<engine::LevelConfig> levels_of(Values& values) {
   const auto names = level_names(values);
-  const std::map<std::string, engine::ParityConfig> parities{{"memory", parity_of(values, "memory.redundancy")},
-                                                             {"local", parity_of(values, "local.redundancy")}};
   std::vector<engine::LevelConfig> out;
-  for (std::size_t kind = 0; kind < level_words.size(); ++kind) {
-    const auto& word = level_words[kind];
+  for (const auto& [word, kind] : engine::named_levels) {
+    const bool may_have_parity = find_option(cat(word, ".redundancy")) != nullptr;
+    const auto parity = may_have_parity ? parity_of(values, cat(word, ".redundancy")) : engine::ParityConfig{};
     if (std::find(names.begin(), names.end(), word) == names.end()) continue;
     engine::LevelConfig level;
-    level.kind = static_cast<engine::LevelKind>(kind);
+    level.kind = kind;
+    level.name = word;
     level.cadence = cadence_of(values, word);
-    const std::string keep = values.set(word + ".keep") ? word + ".keep" : "keep";
+    const std::string own_keep = cat(word, ".keep");
+    const std::string keep = values.set(own_keep) ? own_keep : "keep";
     level.keep = static_cast<std::size_t>(values.whole(keep, 1, 1000000));
     level.distance = static_cast<int>(values.whole("partner.distance", 1, 1000000));
     level.files = static_cast<int>(values.whole("shared.files", 0, 1000000));
     level.layout =
         static_cast<engine::Layout>(values.choice("shared.layout", {"file-per-rank", "file-per-node", "one-file"}));
-    if (parities.contains(word)) level.parity = parities.at(word);
+    level.parity = parity;
     out.push_back(std::move(level));
   }
-  if (out.empty()) values.refuse("levels", "a list of memory, local, partner, shared");
+  if (out.empty()) values.refuse("levels", "a list of memory, memory2, local, local2, partner, shared");
   return out;
 }
 
@@ -283,7 +289,8 @@ const std::vector<OptionInfo>& option_table() {
        "a rank is lost and no spare is left: `off`: the job ends, to be started again; `on`: the ranks that are left "
        "go on with numbers anew (for programs that set up everything inside loop())"},
       {"levels", "auto",
-       "list of `memory`, `local`, `partner`, `shared`; `auto`: `shared`, and `partner` where `nodes` is given"},
+       "list of `memory`, `local`, `partner`, `shared`, and `memory2`, `local2`: such levels once more, with parity of "
+       "another kind; `auto`: `shared`, and `partner` where `nodes` is given"},
       {"every", "", "a checkpoint every so many calls of checkpoint()"},
       {"interval", "", "a checkpoint every so many seconds (60 if neither this nor `every` is set)"},
       {"keep", "2", "whole lines kept at each level"},
@@ -293,6 +300,11 @@ const std::vector<OptionInfo>& option_table() {
       {"memory.every", "", "`every` for this level alone"},
       {"memory.interval", "", "`interval` for this level alone"},
       {"memory.keep", "", "`keep` for this level alone"},
+      {"memory2.redundancy", "none", "as `memory.redundancy`, for a second level: `rs(8,2)` over racks, say"},
+      {"memory2.unit", "node", "as `local.unit`, for `memory2.redundancy`"},
+      {"memory2.every", "", "`every` for this level alone"},
+      {"memory2.interval", "", "`interval` for this level alone"},
+      {"memory2.keep", "", "`keep` for this level alone"},
       {"local.every", "", "`every` for this level alone"},
       {"local.interval", "", "`interval` for this level alone"},
       {"local.keep", "", "`keep` for this level alone"},
@@ -301,6 +313,11 @@ const std::vector<OptionInfo>& option_table() {
       {"local.unit", "node",
        "what dies together, for `local.redundancy`: `node`, `rank`, `env:VARIABLE` (ranks with the same value of it), "
        "or sets of nodes such as `nodes:0-3/4-7`"},
+      {"local2.every", "", "`every` for this level alone"},
+      {"local2.interval", "", "`interval` for this level alone"},
+      {"local2.keep", "", "`keep` for this level alone"},
+      {"local2.redundancy", "none", "as `local.redundancy`, for a second level: `rs(8,2)` over racks, say"},
+      {"local2.unit", "node", "as `local.unit`, for `local2.redundancy`"},
       {"partner.every", "", "`every` for this level alone"},
       {"partner.interval", "", "`interval` for this level alone"},
       {"partner.keep", "", "`keep` for this level alone"},
@@ -375,8 +392,8 @@ Result<Settings> read_options(const std::map<std::string, std::string>& given,
   s.errors_return = values.choice("lost_rank", {"throw", "return"}) == 1;
   s.shrink = values.choice("shrink", {"off", "on"}) == 1;
   s.levels = levels_of(values);
-  s.memory_unit = unit_of(values, "memory.unit");
-  s.local_unit = unit_of(values, "local.unit");
+  for (const auto& [level, kind] : engine::named_levels)
+    if (find_option(cat(level, ".unit")) != nullptr) s.units[level] = unit_of(values, cat(level, ".unit"));
   s.policy = static_cast<engine::Policy>(values.choice("policy", {"skip", "wait", "degrade"}));
   s.timeout = values.seconds("timeout");
   s.staging_limit = values.bytes("staging_limit");

@@ -49,8 +49,7 @@ struct Settings {
   bool errors_return = false;          ///< a loss is an error that MPI calls return, and no exception
   bool shrink = false;                 ///< without spares the ranks that are left go on
   std::vector<engine::LevelConfig> levels;
-  UnitChoice memory_unit;
-  UnitChoice local_unit;
+  std::map<std::string, UnitChoice> units;  ///< of the levels with parity, by name
   engine::Policy policy = engine::Policy::skip;
   double timeout = 600;
   std::uint64_t staging_limit = 0;

@@ -109,8 +109,8 @@ TEST(options, parity_has_groups_and_units) {
   EXPECT_EQ(s->levels[0].parity.k, 6);
   EXPECT_EQ(s->levels[0].parity.p, 2);
   EXPECT_EQ(s->levels[1].parity.p, 0);
-  EXPECT_EQ(s->local_unit.sets, (std::vector<std::vector<int>>{{0, 1, 2, 5}, {3, 4}}));
-  EXPECT_EQ(read_options({{"local.unit", "env:RACK"}}, {})->local_unit.variable, "RACK");
+  EXPECT_EQ(s->units.at("local").sets, (std::vector<std::vector<int>>{{0, 1, 2, 5}, {3, 4}}));
+  EXPECT_EQ(read_options({{"local.unit", "env:RACK"}}, {})->units.at("local").variable, "RACK");
 }
 
 TEST(options, sizes_have_units) {

@@ -205,10 +205,7 @@ void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
 #endif
   auto config = make_config(topology);
   for (auto& level : config.levels)
-    if (level.parity.p > 0)
-      level.parity.units = level.kind == engine::LevelKind::memory
-                               ? find_units("memory", settings_.memory_unit, topology, *app)
-                               : find_units("local", settings_.local_unit, topology, *app);
+    if (level.parity.p > 0) level.parity.units = find_units(level.name, settings_.units.at(level.name), topology, *app);
   engine_ = std::make_unique<engine::Engine>(std::move(config), std::move(hooks), std::move(app));
   value_or_throw(engine_->open());
   if (settings_.signals && !signals_) signals_ = std::make_unique<api::SignalListener>();

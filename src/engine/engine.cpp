@@ -39,21 +39,23 @@ bool any(const std::vector<bool>& flags) { return std::find(flags.begin(), flags
 bool is_on_nodes(LevelKind kind) { return kind == LevelKind::local || kind == LevelKind::partner; }
 
 /// What a directory holds at a level; nothing where it cannot be read, as it is not there to write.
-std::vector<catalog::Holding> holdings_in(const std::string& dir, LevelKind kind) {
+std::vector<catalog::Holding> holdings_in(const std::string& dir, const std::string& level) {
   std::error_code ignored;
-  if (!std::filesystem::is_directory(dir + "/" + level_name(kind), ignored)) return {};
+  if (!std::filesystem::is_directory(dir + "/" + level, ignored)) return {};
   const auto store = store::make_posix_store(dir, {store::Direct::off});
   if (!store) return {};
-  auto holdings = catalog::scan(**store, level_name(kind));
+  auto holdings = catalog::scan(**store, level);
   return holdings ? std::move(*holdings) : std::vector<catalog::Holding>{};
 }
 }  // namespace
 
 std::uint64_t newest_line_on_node(const std::string& local_dir) {
   std::uint64_t newest = 0;
-  for (const auto kind : {LevelKind::local, LevelKind::partner})
-    for (const auto& held : holdings_in(local_dir, kind))
+  for (const auto& level : named_levels) {
+    if (!is_on_nodes(level.kind)) continue;
+    for (const auto& held : holdings_in(local_dir, level.name))
       if (!held.manifest.empty()) newest = std::max(newest, held.line);
+  }
   return newest;
 }
 
@@ -93,15 +95,15 @@ Result<void> Engine::open() {
 /// Lines that an earlier run left at levels that this one has not: new lines get higher numbers, so that the newest one
 /// has the highest number whatever the levels are, and resume() says what it passes over.
 Result<void> Engine::look_at_other_levels() {
-  constexpr std::array kinds{LevelKind::local, LevelKind::partner, LevelKind::shared};
-  std::vector<std::int64_t> newest(2 * kinds.size(), 0);  // of each kind: any line, a committed line
-  for (std::size_t i = 0; i < kinds.size(); ++i) {
-    const bool used =
-        std::any_of(levels_.begin(), levels_.end(), [&](const Level& level) { return level.config.kind == kinds[i]; });
-    const int leader = is_on_nodes(kinds[i]) ? config_.topology.leader(config_.topology.node(groups_.app().rank())) : 0;
-    const std::string& dir = is_on_nodes(kinds[i]) ? config_.local_dir : config_.shared_dir;
-    if (used || groups_.app().rank() != leader) continue;
-    for (const auto& held : holdings_in(dir, kinds[i])) {
+  std::vector<std::int64_t> newest(2 * named_levels.size(), 0);  // of each: any line, a committed line
+  for (std::size_t i = 0; i < named_levels.size(); ++i) {
+    const auto& [name, kind] = named_levels[i];
+    const bool used = std::any_of(levels_.begin(), levels_.end(),
+                                  [&](const Level& level) { return level.name == named_levels[i].name; });
+    const int leader = is_on_nodes(kind) ? config_.topology.leader(config_.topology.node(groups_.app().rank())) : 0;
+    const std::string& dir = is_on_nodes(kind) ? config_.local_dir : config_.shared_dir;
+    if (kind == LevelKind::memory || used || groups_.app().rank() != leader) continue;
+    for (const auto& held : holdings_in(dir, name)) {
       const auto line = static_cast<std::int64_t>(held.line);
       newest[2 * i] = std::max(newest[2 * i], line);
       if (!held.manifest.empty()) newest[2 * i + 1] = std::max(newest[2 * i + 1], line);
@@ -109,10 +111,10 @@ Result<void> Engine::look_at_other_levels() {
   }
   const auto all = groups_.app().all_max(std::move(newest));
   if (!all) return all.failure();
-  for (std::size_t i = 0; i < kinds.size(); ++i) {
+  for (std::size_t i = 0; i < named_levels.size(); ++i) {
     next_line_ = std::max(next_line_, static_cast<std::uint64_t>((*all)[2 * i]) + 1);
     const auto line = static_cast<std::uint64_t>((*all)[2 * i + 1]);
-    if (line > 0) other_lines_.emplace_back(level_name(kinds[i]), line);
+    if (line > 0) other_lines_.emplace_back(named_levels[i].name, line);
   }
   return {};
 }
@@ -121,7 +123,7 @@ Result<void> Engine::make_levels() {
   for (const auto& config : config_.levels) {
     Level level;
     level.config = config;
-    level.name = level_name(config.kind);
+    level.name = level_name(config);
     BACKSTAY_TRY(make_level(level));
     levels_.push_back(std::move(level));
   }

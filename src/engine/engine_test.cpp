@@ -301,6 +301,28 @@ TEST_F(EngineTest, a_rebuild_onto_a_full_disk_is_refused_by_all_and_leaves_nothi
   EXPECT_EQ(found_with_parity(dir_, how), 2) << "once there is room";
 }
 
+TEST_F(EngineTest, what_one_level_with_parity_cannot_bear_a_second_one_does) {
+  auto few = with_parity(LevelKind::local, 2, 1), more = with_parity(LevelKind::local, 4, 2);
+  more.name = "local2";
+  const std::vector<LevelConfig> levels{few, more};
+  comm::run_ranks(6, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, levels, 6);
+    rank.write(1);
+    rank.write(2);
+    EXPECT_EQ(rank.trouble, "");
+  });
+  for (const auto& [lost, level] : {std::pair{std::vector{1}, "local"}, {std::vector{1, 3}, "local2"}}) {
+    for (int node : lost) fs::remove_all(dir_ / cat("node-", node));
+    comm::run_ranks(6, [&](comm::Comm& comm) {
+      Rank rank(comm, dir_, levels, 6);
+      const auto found = rank.engine->resume();
+      ASSERT_TRUE(found.ok()) << found.failure().what;
+      EXPECT_EQ(found->level, level) << lost.size() << " nodes lost";
+      for (double x : rank.u) EXPECT_EQ(x, 2);
+    });
+  }
+}
+
 /// Of one line at two levels, with reads of one of them slowed down on one rank.
 TEST_F(EngineTest, a_line_at_several_levels_is_put_back_from_the_one_expected_to_be_faster) {
   write(4, {level(LevelKind::local), level(LevelKind::shared)}, {1, 2});

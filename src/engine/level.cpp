@@ -7,18 +7,11 @@
 
 namespace backstay::engine {
 
-const char* level_name(LevelKind kind) {
-  switch (kind) {
-    case LevelKind::memory:
-      return "memory";
-    case LevelKind::local:
-      return "local";
-    case LevelKind::partner:
-      return "partner";
-    case LevelKind::shared:
-      break;
-  }
-  return "shared";
+std::string level_name(const LevelConfig& config) {
+  if (!config.name.empty()) return config.name;
+  return std::find_if(named_levels.begin(), named_levels.end(),
+                      [&](const auto& level) { return level.kind == config.kind; })
+      ->name;
 }
 
 int Topology::leader(int wanted) const {

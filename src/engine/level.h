@@ -1,6 +1,7 @@
 // A level: a place and a promise. Its configuration, and what one rank knows of it while a session runs.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,9 +34,20 @@ struct LevelConfig {
   int files = 0;             ///< shared, file_per_node: number of files; 0: one for each node
   int distance = 1;          ///< partner: nodes between a rank and its copy
   ParityConfig parity = {};  ///< memory, local
+  std::string name = {};     ///< empty: the first of this kind
 };
 
-const char* level_name(LevelKind kind);
+/// Those that there are, cheapest first. Of memory and local there may be a second one, with groups of another kind:
+/// few parities over nodes often, more over racks seldom.
+struct NamedLevel {
+  const char* name;
+  LevelKind kind;
+};
+inline constexpr std::array named_levels{
+    NamedLevel{"memory", LevelKind::memory},   NamedLevel{"memory2", LevelKind::memory},
+    NamedLevel{"local", LevelKind::local},     NamedLevel{"local2", LevelKind::local},
+    NamedLevel{"partner", LevelKind::partner}, NamedLevel{"shared", LevelKind::shared}};
+std::string level_name(const LevelConfig& config);
 
 /// Which rank is on which node.
 struct Topology {

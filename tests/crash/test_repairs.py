@@ -84,6 +84,20 @@ def test_two_lost_ranks_are_replaced_one_after_the_other(tmp_path, undisturbed, 
 
 
 @needs_ulfm
+def test_what_one_level_with_parity_cannot_bear_a_second_one_does(tmp_path):
+    """Ranks 1 and 3 of 6 are in one group of three, of which one may be lost; the second in the repair of the first."""
+    plain = result(run(tmp_path / "a", "-n", 6, levels="memory", every=1000000, words=("100",)))
+    ended = run(
+        tmp_path / "b", *("-n", 6, "--spares", 2, "--nodes", 8, "--kill", "1@31,3@repair"), words=("100",),
+        levels="memory,memory2", memory__redundancy="rs(2,1)", memory__every=4, memory2__redundancy="rs(4,2)",
+        memory2__every=12,
+    )  # fmt: skip
+    assert result(ended) == plain, ended.stderr
+    assert "at level memory cannot be put back" in ended.stderr and "launch 2" not in ended.stderr
+    assert "at level memory2: rebuilding rank 1, rank 3 from parity" in ended.stderr
+
+
+@needs_ulfm
 def test_a_lost_node_is_replaced_and_its_directory_is_gone(tmp_path, undisturbed):
     ended = run(
         tmp_path, *("-n", 4, "--spares", 2, "--nodes", 3, "--kill", "node1@200"), levels="partner,shared", every=5

@@ -29,6 +29,7 @@ class Level(str, Enum):
     shared = "shared"
     partner = "partner"
     local = "local"
+    local2 = "local2"
 
 
 # The arguments and options that several commands have.
