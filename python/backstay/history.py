@@ -153,7 +153,7 @@ class _Reader:
         self._events = events
         self._out = History(str(directory), began=float(events[0]["time"]))
         self._out.seconds = max(float(e["time"]) for e in events) - self._out.began
-        self._captured: dict[tuple[str, int], float] = {}  # (level, line) -> when, as far as is known
+        self._captured: dict[int, float] = {}  # line -> when, as far as is known
         self._alive = False  # ranks compute
         self._last = 0.0  # time of the event before
 
@@ -209,7 +209,7 @@ class _Reader:
             int(event.get("call", 0)), int(event.get("bytes", 0)),
         )  # fmt: skip
         self._out.commits.append(commit)
-        self._captured[commit.level, commit.line] = commit.began
+        self._captured.setdefault(commit.line, commit.began)
 
     def _on_failed(self, time: float, event: dict, _: str) -> None:
         given_up = {"time": time, "line": event.get("line"), "level": str(event.get("level", "?"))}
@@ -236,7 +236,7 @@ class _Reader:
             return
         first = waiting[0]
         first.stood_still = time - first.time
-        captured = self._captured.get((str(event.get("level")), int(event.get("line") or 0)))
+        captured = self._captured.get(int(event.get("line") or 0))
         if not event:
             captured = self._out.starts[0][0] if self._out.starts else None
         first.lost_work = max(0.0, first.time - captured) if captured is not None else None

@@ -88,6 +88,7 @@ class Session::Impl {
   void stop_engine(comm::Alarm& alarm);
   void meet_after_a_loss();
   void note_repair(const comm::Verdict& meeting);
+  void save_what_memory_holds(bool speaks);
   void say_repairs();
   static std::string lost_ranks(const comm::Verdict& meeting);
   comm::MpiOptions mpi_options();

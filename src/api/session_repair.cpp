@@ -207,11 +207,42 @@ void Session::Impl::meet_after_a_loss() {
   note_repair(meeting);
 }
 
+/// Nobody goes on: the next launch should not fall back to the last line at a level that outlives the job.
+void Session::Impl::save_what_memory_holds(bool speaks) {
+  const auto has = [&](engine::LevelKind kind) {
+    return std::any_of(settings_.levels.begin(), settings_.levels.end(), [&](const auto& l) { return l.kind == kind; });
+  };
+  if (!has(engine::LevelKind::memory) || !has(engine::LevelKind::shared) || crew_->workers() == MPI_COMM_NULL) return;
+  const comm::Watch watch(
+      milliseconds(settings_.timeout),
+      "the newest line in memory could not be saved at level shared within the option timeout: this "
+      "process ends");
+  try {
+    auto left = value_or_throw(comm::make_mpi_comm(crew_->workers(), mpi_options()));
+    auto config = make_config(find_topology(*left));
+    std::erase_if(config.levels, [](const auto& level) {
+      return level.kind != engine::LevelKind::memory && level.kind != engine::LevelKind::shared;
+    });
+    for (auto& level : config.levels) level.parity = {};  // nothing is written there
+    engine::EngineHooks hooks;
+    hooks.say = [](const std::string&) {};
+    hooks.settled = [](const engine::Settled&, const std::string&) {};
+    engine::Engine engine(std::move(config), std::move(hooks), std::move(left));
+    value_or_throw(engine.open());
+    const auto line = value_or_throw(engine.save_what_memory_holds());
+    if (speaks && line > 0)
+      journal_->insist(cat("line ", line, " was in memory only, and was saved at level shared before the end"));
+  } catch (const Error& e) {
+    if (speaks) journal_->insist(cat("the newest line in memory could not be saved at level shared: ", e.what()));
+  }
+}
+
 /// A meeting in which not all had finished: this rank goes on from the newest line, or the job ends.
 void Session::Impl::note_repair(const comm::Verdict& meeting) {
   repaired_.push_back(meeting);
   if (meeting.fate == comm::Fate::again) return;
   crew_is_gone_ = is_lost_ = true;
+  save_what_memory_holds(meeting.speaks);
   const std::string sentence = cat(lost_ranks(meeting),
                                    " lost, and no spare is left to take the place: start the job "
                                    "again; it resumes from its newest line");

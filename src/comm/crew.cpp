@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -220,7 +221,7 @@ Result<Verdict> Crew::repair(Word word, Patience::Clock::time_point came) {
     if (!plan.same_ranks) adopt(round.workers);
     repairs_done_ += plan.fate == Fate::again ? 1 : 0;
     const auto lowest = [&] {
-      int out = worker_count_;
+      int out = std::numeric_limits<int>::max();
       for (const auto& survivor : round.survivors)
         if (survivor.rank >= 0) out = std::min(out, survivor.rank);
       return out;

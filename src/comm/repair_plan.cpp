@@ -53,6 +53,9 @@ RepairPlan plan_repair(const std::vector<Survivor>& survivors, int workers, bool
     plan.fate = anybody_says(survivors, Word::finished) ? Fate::finished : Fate::closed;
   if (!replaced && may_shrink) number_anew(plan);
   if (plan.workers == 0) plan.fate = Fate::lost;
+  if (plan.fate != Fate::lost) return plan;
+  for (std::size_t i = 0; i < survivors.size(); ++i) plan.ranks[i] = survivors[i].rank;
+  number_anew(plan);
   return plan;
 }
 

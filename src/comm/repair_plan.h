@@ -39,7 +39,7 @@ struct Replaced {
 struct RepairPlan {
   Fate fate = Fate::again;
   int workers = 0;                 ///< ranks from now on
-  std::vector<int> ranks;          ///< of each survivor from now on; -1: a spare
+  std::vector<int> ranks;          ///< of each survivor from now on, without gaps; -1: a spare
   std::vector<Replaced> replaced;  ///< by ascending rank
   bool same_ranks = false;         ///< nobody was lost and nobody failed: the old communicator serves on
 };

@@ -50,6 +50,7 @@ TEST(RepairPlan, without_a_spare_the_job_is_lost_or_goes_on_with_fewer_ranks) {
   EXPECT_EQ(lost.fate, Fate::lost);
   ASSERT_EQ(lost.replaced.size(), 2u);
   EXPECT_EQ(lost.replaced[1].by_number, -1);
+  EXPECT_EQ(lost.ranks, (std::vector<int>{0, 1, -1})) << "those who are left save what they can";
   const auto fewer = plan_repair(crew, 4, true);
   EXPECT_EQ(fewer.fate, Fate::again);
   EXPECT_EQ(fewer.workers, 3);

@@ -11,6 +11,7 @@
 #include "base/wire.h"
 #include "engine/agree.h"
 #include "engine/level_choice.h"
+#include "engine/rescue.h"
 #include "store/memory_store.h"
 #include "store/posix_store.h"
 
@@ -547,6 +548,13 @@ Result<Resumed> Engine::resume() {
   const double seconds = monotonic() - start;  // no rank comes here before all have their data
   return Resumed{true, found->line, levels_[static_cast<std::size_t>(found->level)].name, seconds,
                  found->manifest.ranks};
+}
+
+Result<std::uint64_t> Engine::save_what_memory_holds() {
+  auto inventory = take_inventory(levels_, {}, groups_.app());
+  if (!inventory) return inventory.failure();
+  note_lines(*inventory);
+  return rescue(*inventory, levels_, config_.topology, groups_.app());
 }
 
 Result<Verified> Engine::verify() {

@@ -81,6 +81,8 @@ class Engine {
   Result<void> drain();
   Result<Verified> verify();
   Result<void> prune(std::size_t keep);
+  /// Collective, before the first checkpoint: see engine/rescue.h.
+  Result<std::uint64_t> save_what_memory_holds();
 
   /// After Outcome::stop: the line of that call was committed at some level; the same on every rank.
   [[nodiscard]] bool last_line_is_whole() const;

@@ -121,6 +121,21 @@ def test_without_a_spare_left_the_job_ends_and_the_next_launch_resumes(tmp_path,
 
 
 @needs_ulfm
+@pytest.mark.parametrize("kills", ["1@30,3@60", "1@30,0@60,2@60"])
+def test_without_a_spare_left_what_memory_holds_is_saved_before_the_end(tmp_path, undisturbed, kills):
+    """No line is ever due at level shared; lost members are rebuilt from parity."""
+    ended = run(
+        tmp_path, *("-n", 4, "--spares", 1, "--nodes", 5, "--kill", kills), levels="memory,shared", memory__every=5,
+        memory__redundancy="rs(2,2)", shared__every=1000000,
+    )  # fmt: skip
+    assert result(ended) == undisturbed, ended.stderr
+    assert "was in memory only, and was saved at level shared before the end" in ended.stderr
+    assert "launch 2" in ended.stderr and "resumed shared" in ended.stdout
+    found = subprocess.run([*COMMAND, "verify", tmp_path / "ck"], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+@needs_ulfm
 def test_a_rank_that_is_lost_before_the_first_line_brings_all_back_to_where_loop_began(tmp_path, undisturbed):
     ended = run(tmp_path, "-n", 4, "--spares", 1, "--kill", "1@1", levels="shared", every=1000000)
     assert result(ended) == undisturbed, ended.stderr

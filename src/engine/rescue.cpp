@@ -1,0 +1,123 @@
+#include "engine/rescue.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "base/text.h"
+#include "engine/agree.h"
+#include "engine/line_writer.h"
+#include "engine/parity.h"
+
+namespace backstay::engine {
+
+namespace {
+constexpr std::size_t piece_bytes = std::size_t{4} << 20;
+
+class Rescue {
+ public:
+  Rescue(catalog::Candidate line, const Inventory& inventory, const Level& from, Level& to, const Topology& topology,
+         comm::Comm& comm)
+      : line_(std::move(line)), inventory_(inventory), from_(from), to_(to), topology_(topology), comm_(comm) {}
+
+  Result<void> run() {
+    BACKSTAY_TRY(rebuild_lost());
+    if (auto staged = write_and_stage(); !staged) {
+      if (to_.leader && comm_.works()) (void)catalog::give_up(*to_.store, to_.name, line_.line).ok();
+      return staged;
+    }
+    auto committed = to_.leader ? catalog::commit(*to_.store, to_.name, line_.line) : Result<void>{};
+    return agree(comm_, committed);
+  }
+
+ private:
+  Result<void> rebuild_lost() {
+    std::set<Member> lost;
+    for (std::size_t g = 0; g < line_.groups.size(); ++g) {
+      const auto& group = line_.groups[g];
+      const auto missing = std::count(group.begin(), group.end(), std::nullopt);
+      if (missing > line_.manifest.groups[g].parities) continue;  // its data are there: the candidate has no trouble
+      for (std::size_t m = 0; m < group.size(); ++m)
+        if (!group[m]) lost.insert({g, m});
+    }
+    if (lost.empty()) return {};
+    const auto rebuilt = rebuild(line_, lost, inventory_.contents, from_, topology_, comm_);
+    if (!rebuilt) return rebuilt.failure();
+    if (rebuilt->damaged.empty()) return {};
+    return fail(Code::corrupt, rebuilt->damaged.front().second);
+  }
+
+  Result<void> write_and_stage() {
+    const auto prepared = to_.leader ? catalog::prepare(*to_.store, to_.name, line_.line, to_.whole) : Result<void>{};
+    BACKSTAY_TRY(agree(comm_, prepared));
+    BACKSTAY_TRY(agree(comm_, copy_mine()));
+    return agree(comm_, stage());
+  }
+
+  Result<void> copy_mine() {
+    for (std::size_t f = 0; f < line_.manifest.files.size(); ++f) {
+      const auto& source = line_.sources[f].front();
+      if (inventory_.contents[source.store].server == comm_.rank())
+        BACKSTAY_TRY(copy(source.name, line_.manifest.files[f]));
+    }
+    return {};
+  }
+
+  Result<void> copy(const std::string& name, const format::DataFile& file) {
+    auto from = from_.store->open_to_read(catalog::line_dir(from_.name, line_.line) + "/" + name);
+    if (!from) return from.failure();
+    auto to = to_.store->open_to_write(catalog::line_dir(to_.name, line_.line) + "/" + file.name);
+    if (!to) return to.failure();
+    Bytes piece;
+    for (std::uint64_t at = 0; at < file.size; at += piece.size()) {
+      piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes, file.size - at)));
+      BACKSTAY_TRY((*from)->read_at(at, piece));
+      BACKSTAY_TRY((*to)->write_at(at, piece));
+    }
+    BACKSTAY_TRY((*to)->resize(file.size));
+    return (*to)->sync();
+  }
+
+  Result<void> stage() {
+    if (!to_.leader) return {};
+    auto manifest = line_.manifest;
+    manifest.level = to_.name;
+    manifest.groups.clear();
+    std::vector<std::string> names;
+    for (auto& file : manifest.files) {
+      file.node = file.copy_node = -1;
+      names.push_back(file.name);
+    }
+    return catalog::stage(*to_.store, to_.name, line_.line, format::encode_manifest(manifest), names);
+  }
+
+  catalog::Candidate line_;
+  const Inventory& inventory_;
+  const Level& from_;
+  Level& to_;
+  const Topology& topology_;
+  comm::Comm& comm_;
+};
+}  // namespace
+
+Result<std::uint64_t> rescue(Inventory& inventory, std::vector<Level>& levels, const Topology& topology,
+                             comm::Comm& comm) {
+  const auto shared =
+      std::find_if(levels.begin(), levels.end(), [](const Level& l) { return l.config.kind == LevelKind::shared; });
+  const auto good = [](const catalog::Candidate& line) { return line.trouble.empty(); };
+  const auto newest = std::find_if(inventory.candidates.begin(), inventory.candidates.end(), good);
+  if (shared == levels.end() || newest == inventory.candidates.end()) return std::uint64_t{0};
+  const Level& from = levels[static_cast<std::size_t>(newest->level)];
+  const bool is_there = std::any_of(inventory.candidates.begin(), inventory.candidates.end(), [&](const auto& line) {
+    return good(line) && line.line == newest->line &&
+           levels[static_cast<std::size_t>(line.level)].config.kind != LevelKind::memory;
+  });
+  if (is_there || from.config.kind != LevelKind::memory) return std::uint64_t{0};
+  const std::uint64_t line = newest->line;
+  BACKSTAY_TRY(Rescue(*newest, inventory, from, *shared, topology, comm).run());
+  shared->whole.push_back(line);
+  BACKSTAY_TRY(agree(comm, retire_surplus(*shared, shared->config.keep)));
+  return line;
+}
+
+}  // namespace backstay::engine
