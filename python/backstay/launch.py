@@ -367,18 +367,22 @@ class Supervisor:
     def _look_how_it_ended(self, offset: int, end: Ending) -> Ending:
         """The status of a launcher that goes on after losses is 0 also where a signal has ended every process, and what
         a process ended with is lost where that end was turned into one by a signal."""
-        events = self._events.since(offset)
-        for path in self._job.directory.glob("*/events.jsonl"):  # of a session with a name
-            events += [e for e in Events(path.parent).since(0) if e.get("time", 0) >= self._launched_at]
+        events = self._session_events(offset)
         ends = [number for number, e in enumerate(events) if e.get("event") in {"end", "stop"}]
         made_good = [number for number, e in enumerate(events) if e.get("event") == "repair"]
         rest = events[made_good[-1] if made_good else 0 :]
         left = [int(e.get("status", 1)) for e in rest if e.get("event") == "left"]
         if end.status or left:
             return Ending(left[-1]) if left else end
-        if not ends:
+        if not ends and self._kill_deadline is None:
             say("the launcher says that all is well, but no session has ended: all processes were lost.")
         return Ending(0 if ends else 1)
+
+    def _session_events(self, offset: int) -> list[dict]:
+        events = self._events.since(offset)
+        for path in self._job.directory.glob("*/events.jsonl"):  # of a session with a name
+            events += [e for e in Events(path.parent).since(0) if e.get("time", 0) >= self._launched_at]
+        return events
 
     def _repaired_since(self, offset: int) -> int:
         """Ranks that spares have replaced."""
@@ -438,7 +442,7 @@ class Supervisor:
             for number in self._signals.wait(self._tick()):
                 self._pass_on(number, process)
             if self._job.spares:
-                ranks_seen = self._look_for_ranks(ranks_seen)
+                ranks_seen = self._look_for_ranks(ranks_seen, process)
             if self._events.size() != events_size:
                 if any(e.get("event") != "late" for e in self._events.since(events_size)):
                     events_time = time.monotonic()
@@ -451,12 +455,22 @@ class Supervisor:
             if self._kill_deadline is not None and time.monotonic() > self._kill_deadline:
                 guard.end_all(self._run_id)
 
-    def _look_for_ranks(self, seen: float) -> float:
+    def _has_begun(self) -> bool:
+        """A session of this launch is open, or was."""
+        opened = {"start", "end", "stop"}
+        return any(e.get("event") in opened for e in self._session_events(self._offset))
+
+    def _look_for_ranks(self, seen: float, process: subprocess.Popen) -> float:
         """When a rank of the launch was last there. A launcher that goes on after the loss of a rank may not notice
         that it has none left (Open MPI 5.0 waits for a lock of its own then): it is ended."""
         now = time.monotonic()
         ranks = len(guard.rank_processes(self._run_id))
         self._most_ranks = max(ranks, self._most_ranks)
+        if ranks < self._most_ranks and self._most_ranks == self._job.processes() and not self._has_begun():
+            if now - seen > 2 * GRACE and self._kill_deadline is None:
+                say("a process was lost before the session was open, where none can be replaced: the launch is ended.")
+                self._kill(process)
+            return seen
         if ranks or self._most_ranks < self._job.processes():  # some are on other machines, or not there yet
             return now
         if now - seen > 2 * GRACE and self._kill_deadline is None:
@@ -469,7 +483,9 @@ class Supervisor:
             return 0.1
         if self._job.hang:
             return min(1.0, self._job.hang / 4)
-        return 1.0 if self._job.spares else None
+        if self._job.spares:  # looked for often until all have been seen: one may be lost before its session is open
+            return 1.0 if self._most_ranks == self._job.processes() else 0.05
+        return None
 
     def _pass_on(self, number: int, process: subprocess.Popen) -> None:
         now = time.monotonic()

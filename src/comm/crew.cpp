@@ -122,13 +122,25 @@ void Crew::note_made(MPI_Comm from, MPI_Comm made) {
 
 void Crew::heard(MPI_Comm comm, int code) {
   if (OurCall::is_under_way()) return;
-  if (!tells_of_a_loss(code)) return pass_on(code);
+  if (!tells_of_a_loss(code) && !comes_of_a_loss(comm, code)) return pass_on(code);
   alarm()->ring();
   if (comm != MPI_COMM_WORLD) revoke(comm);  // one that the program made from ours
   const auto catcher = catcher_.load();
   if (catcher == std::this_thread::get_id() && std::uncaught_exceptions() == 0) throw RankLost{};
   // Destructors that run on the way to loop(), and other threads, see an error and go on.
   if (catcher == std::thread::id() && !options_.errors_return) pass_on(code);
+}
+
+/// Open MPI 5.0 has collectives that a loss ends with MPI_ERR_OTHER, and it may hear of the loss a moment later.
+bool Crew::comes_of_a_loss(MPI_Comm comm, int code) const {
+  const OurCall ours;
+  int kind = MPI_SUCCESS;
+  MPI_Error_class(code, &kind);
+  if (kind != MPI_ERR_OTHER && kind != MPI_ERR_INTERN && kind != MPI_ERR_UNKNOWN) return alarm()->rung();
+  Patience patience(std::chrono::milliseconds(500));
+  for (Backoff backoff; !patience.exhausted(); backoff.sleep())
+    if (alarm()->rung() || has_a_loss(comm) || has_a_loss(all_)) return true;
+  return false;
 }
 
 /// To what it would be without us.

@@ -103,6 +103,7 @@ class Crew {
   Result<bool> try_repair(MPI_Comm among, Word word, double waited, Round& round) const;
   static void on_error(MPI_Comm* comm, int* code, ...);
   void heard(MPI_Comm comm, int code);
+  [[nodiscard]] bool comes_of_a_loss(MPI_Comm comm, int code) const;
   void pass_on(int code);
   Result<void> choose_rank();
 

@@ -19,6 +19,18 @@ bool tells_of_a_loss(int code) {
   MPI_Error_class(code, &kind);
   return kind == MPIX_ERR_PROC_FAILED || kind == MPIX_ERR_PROC_FAILED_PENDING || kind == MPIX_ERR_REVOKED;
 }
+bool has_a_loss(MPI_Comm comm) {
+  int revoked = 0;
+  MPIX_Comm_is_revoked(comm, &revoked);
+  if (revoked != 0) return true;
+  MPI_Group lost = MPI_GROUP_NULL;
+  int size = 0;
+  MPIX_Comm_failure_ack(comm);
+  if (MPIX_Comm_failure_get_acked(comm, &lost) != MPI_SUCCESS) return true;
+  MPI_Group_size(lost, &size);
+  MPI_Group_free(&lost);
+  return size > 0;
+}
 void revoke(MPI_Comm comm) { MPIX_Comm_revoke(comm); }
 int start_agreement(MPI_Comm comm, int* flags, MPI_Request* request) {
   return survives_losses() ? MPIX_Comm_iagree(comm, flags, request)
@@ -28,6 +40,7 @@ int shrink(MPI_Comm comm, MPI_Comm* out) { return MPIX_Comm_shrink(comm, out); }
 #else
 bool survives_losses() { return false; }
 bool tells_of_a_loss(int) { return false; }
+bool has_a_loss(MPI_Comm) { return false; }
 void revoke(MPI_Comm) {}
 int start_agreement(MPI_Comm comm, int* flags, MPI_Request* request) {
   return MPI_Iallreduce(MPI_IN_PLACE, flags, 1, MPI_INT, MPI_BAND, comm, request);

@@ -9,6 +9,8 @@ namespace backstay::comm {
 bool survives_losses();
 /// `code` says that a process is gone, or that a communicator was revoked because of one.
 bool tells_of_a_loss(int code);
+/// A process of `comm` is known to be gone, or it was revoked.
+bool has_a_loss(MPI_Comm comm);
 /// From now on every operation in `comm` fails, on every rank. Local; returns at once.
 void revoke(MPI_Comm comm);
 /// Starts the bitwise and of `flags` over all processes of `comm` that live, the same for each of them, as is the error

@@ -352,7 +352,7 @@ void Engine::announce_close(bool leaves) {
 
 Result<void> Engine::drain() {
   if (!background_) return {};
-  constexpr int turns = 20;
+  const int turns = std::max(2, static_cast<int>(config_.timeout / std::chrono::milliseconds(200)));
   for (int turn = 1; farewell_ && turn < turns; ++turn) {
     if (const auto idle = background_->wait_idle(1.0 / turns); idle) return idle;
     if (const auto met = farewell_->test(); !met || !*met) continue;

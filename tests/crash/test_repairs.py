@@ -193,6 +193,25 @@ with backstay.Session() as run:
 
 
 @needs_ulfm
+def test_a_process_that_is_lost_before_its_session_is_open_ends_the_launch(tmp_path):
+    """The others wait for it in MPI_Init, which nothing ends; the next launch has it."""
+    (tmp_path / "app.py").write_text(f"""
+import os, signal, time
+if os.environ["OMPI_COMM_WORLD_RANK"] == "1" and not os.path.exists({str(tmp_path / "died")!r}):
+    open({str(tmp_path / "died")!r}, "w").close()
+    time.sleep(1)
+    os.kill(os.getpid(), signal.SIGKILL)
+import backstay
+with backstay.Session() as run:
+    run.checkpoint(now=True)
+""")
+    ended = run(tmp_path, "-n", 3, "--spares", 1, program=sys.executable, words=(tmp_path / "app.py",), timeout=5)
+    assert ended.returncode == 0 and "launch 2" in ended.stderr, ended.stderr
+    assert "a process was lost before the session was open" in ended.stderr
+    assert "the launcher says" not in ended.stderr
+
+
+@needs_ulfm
 @pytest.mark.parametrize(
     ("leaves", "status"), [("raise ValueError", 1), ("sys.exit(3)", 3), ("import os; os.kill(os.getpid(), 9)", 1)]
 )
