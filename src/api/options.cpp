@@ -272,10 +272,38 @@ void read_local_dir(Values& values, Settings& s) {
   }
   if (const auto name = values.set("name")) s.local_dir += "/" + *name;
 }
-}  // namespace
+/// Those of each level.
+std::vector<OptionInfo> options_of_levels() {
+  std::vector<OptionInfo> out;
+  for (const auto& [name, kind] : engine::named_levels) {
+    const std::string level = name;
+    const auto add = [&](const char* option, const char* initial, const std::string& meaning) {
+      out.push_back({cat(level, ".", option), initial, meaning});
+    };
+    for (const char* option : {"every", "interval", "keep"})
+      add(option, "", cat("`", option, "` for this level alone"));
+    if (level == "local") {
+      add("redundancy", "none",
+          "`none`, or `rs(K,P)`: groups of K + P ranks of different units, any P of which may be lost (Reed-Solomon)");
+      add("unit", "node",
+          "what dies together, for `local.redundancy`: `node`, `rank`, `env:VARIABLE` (ranks with the same value of "
+          "it), or sets of nodes such as `nodes:0-3/4-7`");
+    } else if (kind == engine::LevelKind::memory || kind == engine::LevelKind::local) {
+      add("redundancy", "none",
+          level == "memory"
+              ? "`none`, or `rs(K,P)` as `local.redundancy`: what spares take the places of lost ranks with"
+              : cat("as `", level.substr(0, level.size() - 1), ".redundancy`, with groups of another kind"));
+      add("unit", "node", cat("as `local.unit`, for `", level, ".redundancy`"));
+    }
+  }
+  out.push_back({"partner.distance", "1", "nodes between a rank and the copy of its data"});
+  out.push_back({"shared.layout", "file-per-node", "`file-per-rank`, `file-per-node` or `one-file`"});
+  out.push_back({"shared.files", "0", "with `file-per-node`: so many files instead of one a node"});
+  return out;
+}
 
-const std::vector<OptionInfo>& option_table() {
-  static const std::vector<OptionInfo> table{
+std::vector<OptionInfo> options_of_the_job() {
+  return {
       {"dir", "backstay-checkpoints", "the checkpoint directory, seen by all ranks"},
       {"name", "", "a directory below `dir` and `local_dir`, for each of several sessions in one program"},
       {"local_dir", "", "the directory of a node; `%n` is the node's number (default: `dir`/node-%n)"},
@@ -293,40 +321,11 @@ const std::vector<OptionInfo>& option_table() {
        "another kind; `auto`: `shared`, and `partner` where `nodes` is given"},
       {"every", "", "a checkpoint every so many calls of checkpoint()"},
       {"interval", "", "a checkpoint every so many seconds (60 if neither this nor `every` is set)"},
-      {"keep", "2", "whole lines kept at each level"},
-      {"memory.redundancy", "none",
-       "`none`, or `rs(K,P)` as `local.redundancy`: what spares take the places of lost ranks with"},
-      {"memory.unit", "node", "as `local.unit`, for `memory.redundancy`"},
-      {"memory.every", "", "`every` for this level alone"},
-      {"memory.interval", "", "`interval` for this level alone"},
-      {"memory.keep", "", "`keep` for this level alone"},
-      {"memory2.redundancy", "none", "as `memory.redundancy`, for a second level: `rs(8,2)` over racks, say"},
-      {"memory2.unit", "node", "as `local.unit`, for `memory2.redundancy`"},
-      {"memory2.every", "", "`every` for this level alone"},
-      {"memory2.interval", "", "`interval` for this level alone"},
-      {"memory2.keep", "", "`keep` for this level alone"},
-      {"local.every", "", "`every` for this level alone"},
-      {"local.interval", "", "`interval` for this level alone"},
-      {"local.keep", "", "`keep` for this level alone"},
-      {"local.redundancy", "none",
-       "`none`, or `rs(K,P)`: groups of K + P ranks of different units, any P of which may be lost (Reed-Solomon)"},
-      {"local.unit", "node",
-       "what dies together, for `local.redundancy`: `node`, `rank`, `env:VARIABLE` (ranks with the same value of it), "
-       "or sets of nodes such as `nodes:0-3/4-7`"},
-      {"local2.every", "", "`every` for this level alone"},
-      {"local2.interval", "", "`interval` for this level alone"},
-      {"local2.keep", "", "`keep` for this level alone"},
-      {"local2.redundancy", "none", "as `local.redundancy`, for a second level: `rs(8,2)` over racks, say"},
-      {"local2.unit", "node", "as `local.unit`, for `local2.redundancy`"},
-      {"partner.every", "", "`every` for this level alone"},
-      {"partner.interval", "", "`interval` for this level alone"},
-      {"partner.keep", "", "`keep` for this level alone"},
-      {"partner.distance", "1", "nodes between a rank and the copy of its data"},
-      {"shared.every", "", "`every` for this level alone"},
-      {"shared.interval", "", "`interval` for this level alone"},
-      {"shared.keep", "", "`keep` for this level alone"},
-      {"shared.layout", "file-per-node", "`file-per-rank`, `file-per-node` or `one-file`"},
-      {"shared.files", "0", "with `file-per-node`: so many files instead of one a node"},
+      {"keep", "2", "whole lines kept at each level"}};
+}
+
+std::vector<OptionInfo> options_of_the_way() {
+  return {
       {"policy", "skip",
        "due while one is in flight: `skip` it, `wait`, or `degrade` to the cheapest level; "
        "a level passed over goes with the next that is taken"},
@@ -350,8 +349,16 @@ const std::vector<OptionInfo>& option_table() {
       {"log", "normal", "`quiet`, `normal`, or `verbose` (a line for every checkpoint)"},
       {"kill", "",
        "for trying it out: RANK@CALL or nodeN@CALL kills itself at that call of checkpoint(), @repair: "
-       "while another rank is replaced"},
-  };
+       "while another rank is replaced"}};
+}
+}  // namespace
+
+const std::vector<OptionInfo>& option_table() {
+  static const std::vector<OptionInfo> table = [] {
+    auto all = options_of_the_job();
+    for (auto& part : {options_of_levels(), options_of_the_way()}) all.insert(all.end(), part.begin(), part.end());
+    return all;
+  }();
   return table;
 }
 
