@@ -69,13 +69,13 @@ def run(options: argparse.Namespace) -> dict:
     gaps, together, back, again = [], [], [], []
     for number in range(options.runs):
         lost = f"{chance.randrange(1, options.ranks)}@{chance.randrange(60, options.steps - 30)}"
-        memory = ["--levels", "memory", "--opt", "memory.redundancy=rs(3,1)"]
+        memory = ["--levels", "memory", "--opt", "memory.redundancy=rs(3,1)", "--opt", "policy=wait"]
         gap, text = measure(options.program, options, options.spares, lost, memory)
         gaps.append(gap)
         for name, seconds in zip((together, back), parts(text), strict=True):
             name.append(seconds)
         if number < max(1, options.runs // 5):  # a launch is long, and differs less
-            again.append(measure(options.program, options, 0, lost, ["--levels", "shared"])[0])
+            again.append(measure(options.program, options, 0, lost, ["--levels", "shared", "--opt", "policy=wait"])[0])
     found = [gap - a - b for gap, a, b in zip(gaps, together, back, strict=True)]
     launch = statistics.median(again)
     row = {
