@@ -8,7 +8,6 @@
 // What is read is first dropped from the page cache, on either side; a file system in memory has nothing else.
 #include <fcntl.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,8 +21,13 @@
 #include <vector>
 
 #include "backstay/backstay.hpp"
+#include "one_clock.h"
 
 namespace {
+using bench::median;
+using bench::now;
+using bench::span_over_ranks;
+using bench::timed;
 
 struct Setup {
   std::string dir;
@@ -43,36 +47,10 @@ double cpu_seconds() {
   return seconds(use.ru_utime) + seconds(use.ru_stime);
 }
 
-/// This machine's clock, the same for all ranks on it.
-double now() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
-/// Seconds from the first rank's start to the last rank's end.
-double span_over_ranks(double start, double end) {
-  double mine[2] = {-start, end}, all[2] = {0, 0};
-  MPI_Allreduce(mine, all, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return all[1] + all[0];
-}
-
-double timed(const std::function<void()>& work) {
-  MPI_Barrier(MPI_COMM_WORLD);
-  const double start = now();
-  work();
-  return span_over_ranks(start, now());
-}
-
 double sum_over_ranks(double x) {
   double total = 0;
   MPI_Allreduce(&x, &total, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   return total;
-}
-
-double median(std::vector<double> x) {
-  std::sort(x.begin(), x.end());
-  return x[x.size() / 2];
 }
 
 /// So that it is read from the disk; it has to be there already, which fsync sees to.

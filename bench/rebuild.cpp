@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <isa-l/erasure_code.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,29 +19,18 @@
 #include <vector>
 
 #include "backstay/backstay.hpp"
+#include "one_clock.h"
 
 namespace {
 namespace fs = std::filesystem;
+using bench::median;
+using bench::timed;
 
 struct Setup {
   std::string dir;
   std::size_t bytes = 0;
   int lost = 1, repeats = 5, rank = 0, ranks = 1;
 };
-
-double timed(const std::function<void()>& work) {
-  const auto now = [] {
-    timespec t{};
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-  };
-  MPI_Barrier(MPI_COMM_WORLD);
-  const double start = now();
-  work();
-  double mine[2] = {-start, now()}, all[2] = {0, 0};
-  MPI_Allreduce(mine, all, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return all[1] + all[0];
-}
 
 /// What a survivor does at the least.
 class Limit {
@@ -148,14 +136,12 @@ int main(int argc, char** argv) {
     limits.push_back(turn.limit);
     resumes.push_back(turn.resume);
   }
-  for (auto* x : {&ratios, &limits, &resumes}) std::sort(x->begin(), x->end());
-  const auto middle = ratios.size() / 2;
   if (s.rank == 0)
     std::printf(
         "{\"what\": \"rebuild\", \"ranks\": %d, \"mib\": %zu, \"lost\": %d, \"repeats\": %d, \"rebuild_per_limit\": "
         "%.4f, "
         "\"limit\": %.4f, \"rebuild\": %.4f}\n",
-        s.ranks, s.bytes >> 20, s.lost, s.repeats, ratios[middle], limits[middle], resumes[middle]);
+        s.ranks, s.bytes >> 20, s.lost, s.repeats, median(ratios), median(limits), median(resumes));
   MPI_Finalize();
   return 0;
 }

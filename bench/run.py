@@ -2,7 +2,7 @@
 
 ./dev bench            every size, 4 and 8 ranks, /dev/shm and disk, the peers, and tgv (an hour and more)
 ./dev bench --bars     the same, and one line a bar: name value bar ok|short; exit status 0 only if all are ok
-./dev bench --only P   a part: cost, tgv, or repair (parity, rebuilding, 200 online repairs: half an hour)
+./dev bench --only P   a part: cost, tgv, or repair (parity, rebuilding, 200 online repairs)
 ./dev bench --quick    64 MiB a rank on 4 ranks only, without tgv (about two minutes)
 
 The raw output, a table and a plot made from it go to bench/results/.

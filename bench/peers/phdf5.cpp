@@ -2,11 +2,10 @@
 //   mpirun -n 4 phdf5 DIR MIB_PER_RANK ARRAYS REPEATS
 // Each array is a dataset of all ranks; each rank writes its part. Two times: to a new file, and over the datasets of a
 // file that is there; each with fsync at the end, beside W+fsync (memcpy + write(2) + fsync of the same bytes to a new
-// file a rank) in the same turn. Built by bench/peers/make.sh, apart from the library.
+// file a rank) in the same turn. Built by `./dev bench`, apart from the library.
 #include <fcntl.h>
 #include <hdf5.h>
 #include <mpi.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,24 +16,9 @@
 #include <string>
 #include <vector>
 
+#include "../one_clock.h"
+
 namespace {
-
-/// This machine's clock, the same for all ranks on it.
-double now() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
-/// Seconds from the first rank's start after a barrier to the last rank's end, as bench/cost.cpp has it.
-double timed(const std::function<void()>& work) {
-  MPI_Barrier(MPI_COMM_WORLD);
-  const double start = now();
-  work();
-  double mine[2] = {-start, now()}, all[2] = {0, 0};
-  MPI_Allreduce(mine, all, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-  return all[1] + all[0];
-}
 
 void need(bool good, const char* what) {
   if (good) return;
@@ -42,11 +26,8 @@ void need(bool good, const char* what) {
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-double median(std::vector<double> x) {
-  std::sort(x.begin(), x.end());
-  return x[x.size() / 2];
-}
-
+using bench::median;
+using bench::timed;
 using Arrays = std::vector<std::vector<double>>;
 
 void write_plain(const std::string& path, const Arrays& arrays, std::vector<char>& staging) {

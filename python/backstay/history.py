@@ -39,11 +39,7 @@ class Loss:
     call: int | None = None
     stood_still: float | None = None  # seconds from the loss until the data were back; None: they are not
     lost_work: float | None = None  # seconds from the capture of what was put back to the loss; None: not known
-    _came_back: float | None = field(default=None, repr=False)
-
-    @property
-    def back(self) -> float | None:
-        return self._came_back
+    back: float | None = None  # when the data were
 
 
 @dataclass(frozen=True)
@@ -108,9 +104,7 @@ class History:
             "stood_still": self.stood_still,
             "lost_work": self.lost_work,
             "levels": [asdict(level) for level in self.levels],
-            "failures": [
-                {name: value for name, value in asdict(loss).items() if name != "_came_back"} for loss in self.losses
-            ],
+            "failures": [asdict(loss) for loss in self.losses],
             "checkpoints": [asdict(commit) for commit in self.commits],
             "given_up": self.given_up,
         }
@@ -231,7 +225,7 @@ class _Reader:
             replaced = loss.how == "replaced by spares"
             loss.how = f"{loss.how}, {how}" if replaced else f"launched again, {how}"
             loss.line, loss.level, loss.call = event.get("line"), event.get("level"), call
-            loss._came_back, loss.stood_still, loss.lost_work = time, 0.0, 0.0
+            loss.back, loss.stood_still, loss.lost_work = time, 0.0, 0.0
         if not waiting:
             return
         first = waiting[0]

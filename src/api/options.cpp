@@ -272,6 +272,7 @@ void read_local_dir(Values& values, Settings& s) {
   }
   if (const auto name = values.set("name")) s.local_dir += "/" + *name;
 }
+
 /// Those of each level.
 std::vector<OptionInfo> options_of_levels() {
   std::vector<OptionInfo> out;

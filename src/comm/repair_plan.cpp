@@ -54,6 +54,7 @@ RepairPlan plan_repair(const std::vector<Survivor>& survivors, int workers, bool
   if (!replaced && may_shrink) number_anew(plan);
   if (plan.workers == 0) plan.fate = Fate::lost;
   if (plan.fate != Fate::lost) return plan;
+  // Those who worked save together what they can; spares have nothing.
   for (std::size_t i = 0; i < survivors.size(); ++i) plan.ranks[i] = survivors[i].rank;
   number_anew(plan);
   return plan;

@@ -14,6 +14,12 @@ std::string level_name(const LevelConfig& config) {
       ->name;
 }
 
+bool reaches(LevelKind kind, const Topology& topology, int rank, int server) {
+  if (kind == LevelKind::shared) return true;
+  if (kind == LevelKind::memory) return server == rank;
+  return topology.node(server) == topology.node(rank);
+}
+
 int Topology::leader(int wanted) const {
   return static_cast<int>(std::find(node_of.begin(), node_of.end(), wanted) - node_of.begin());
 }

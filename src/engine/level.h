@@ -59,6 +59,9 @@ struct Topology {
   [[nodiscard]] int nodes() const;
 };
 
+/// `rank` itself can read what lies in the store of a level that the rank `server` serves.
+bool reaches(LevelKind kind, const Topology& topology, int rank, int server);
+
 /// Which ranks write into which file.
 struct FileGroup {
   std::string name;

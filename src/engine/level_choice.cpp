@@ -44,11 +44,8 @@ class Expectation {
   }
 
   [[nodiscard]] bool can_read(const catalog::Candidate& line, const catalog::Source& source) const {
-    const int server = inventory_.contents[source.store].server;
     const auto kind = levels_[static_cast<std::size_t>(line.level)].config.kind;
-    if (kind == LevelKind::shared) return true;
-    if (kind == LevelKind::memory) return server == rank_;
-    return topology_.node(server) == topology_.node(rank_);
+    return reaches(kind, topology_, rank_, inventory_.contents[source.store].server);
   }
 
   /// What cannot be read is found out when it is needed.

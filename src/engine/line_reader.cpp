@@ -157,9 +157,7 @@ class LineReader {
 
   /// Can this rank read the chosen source of the file by itself?
   [[nodiscard]] bool reachable(std::size_t file, int rank) const {
-    if (shared()) return true;
-    if (level_.config.kind == LevelKind::memory) return server(file) == rank;
-    return topology_.node(server(file)) == topology_.node(rank);
+    return reaches(level_.config.kind, topology_, rank, server(file));
   }
   /// Files of a shared store are spread over the ranks; others are read where they are.
   [[nodiscard]] int reading_rank(std::size_t file) const {

@@ -50,6 +50,14 @@ def require_parent(path: Path) -> None:
         raise Problem(f"There is no directory {path.parent} to write {path.name} to: make it, or name another with -o.")
 
 
+def require_place(path: Path, force: bool) -> None:
+    """Before anything is read: a file may be written there."""
+    require_file_name(path)
+    require_outside(path)
+    require_parent(path)
+    require_free(path, force)
+
+
 def require_free(path: Path, force: bool) -> None:
     """A Problem if something is at `path` and may not be replaced. An empty directory is nothing."""
     taken = os.path.lexists(path) and not (path.is_dir() and not any(path.iterdir()))

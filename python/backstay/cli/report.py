@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 import typer
 
 from backstay.cli import common, report_page
-from backstay.cli.output import failures_named, require_file_name, require_free, require_outside, require_parent
+from backstay.cli.output import failures_named, require_place
 from backstay.history import History, human_bytes, human_seconds, read_history
 from backstay.lines import Problem
 
@@ -28,10 +28,7 @@ def report(
     if target.number is not None:
         raise typer.BadParameter(f"Line {target.number} is named, but report is about a whole directory.")
     if out:
-        require_file_name(out)
-        require_outside(out)
-        require_parent(out)
-        require_free(out, force)
+        require_place(out, force)
     history = read_history(target.path)
     if history is None:
         target.open_ours()  # says what is wrong with the directory, if something is

@@ -11,7 +11,7 @@ import typer
 
 from backstay.cli import common, picture
 from backstay.cli.export import no_such_region
-from backstay.cli.output import failures_named, require_file_name, require_free, require_outside, require_parent
+from backstay.cli.output import failures_named, require_place
 from backstay.lines import Line, Problem
 from backstay.regions import TILE, Array, arrays_by_name
 
@@ -55,7 +55,7 @@ def view(
     wanted = common.Target(target, dir_option, line_option, level)
     cuts = parse_slices(slices)
     if out:
-        _require_place(out, force)
+        require_place(out, force)
     drawn = wanted.read(lambda line: _cut(line, region, rank, cuts, component))
     if out:
         _write_png(drawn, out)
@@ -234,14 +234,6 @@ def _print(s: Slice, out: Optional[Path]) -> None:
     console.print(picture.legend(s.values, units, console, bar=len(s.axes) == 2))
     if out:
         common.say(f"Written to {out}.", style="dim")
-
-
-def _require_place(out: Path, force: bool) -> None:
-    """Before anything is read: a picture may be written there."""
-    require_file_name(out)
-    require_outside(out)
-    require_parent(out)
-    require_free(out, force)
 
 
 def _write_png(s: Slice, out: Path) -> None:
