@@ -187,6 +187,11 @@ typedef struct backstay_region {
 /** Adds a region. Its memory must stay valid until the session is closed or the region is unprotected. */
 BACKSTAY_EXPORT int backstay_protect(backstay_session* session, const backstay_region* region, backstay_error* error);
 
+/** The same for data that do not change from the first checkpoint on: they are written once at each level, and never
+ *  again. What has changed in spite of that is put back as it was. */
+BACKSTAY_EXPORT int backstay_protect_static(backstay_session* session, const backstay_region* region,
+                                            backstay_error* error);
+
 /** A text that ends with a zero byte, in a buffer of `capacity` bytes. It comes back only where it fits, and only on
  *  the same number of ranks. */
 BACKSTAY_EXPORT int backstay_protect_text(backstay_session* session, const char* name, char* text, size_t capacity,

@@ -245,6 +245,20 @@ class BACKSTAY_EXPORT Session {
   /// Adds a region. The memory must stay valid until the session ends or unprotect().
   void protect(RegionSpec spec);
   void unprotect(std::string_view name);
+  /// The same for data that do not change from the first checkpoint() on, such as meshes and operators: they are
+  /// written once at each level, with its copies or parity, and never again; a line names where they are. After a loss
+  /// only who has them no more reads them; what has changed in spite of that is put back as it was. `args`: as for
+  /// protect(). A loop() that is run again protects them again: what is still the same is not written again.
+  /// Source: static and dynamic data, ExaFLOW D2.4, section 2.5.
+  template <class... Args>
+  void protect_static(std::string_view name, Args&&... args) {
+    const AsStatic scope(*this);
+    protect(name, std::forward<Args>(args)...);
+  }
+  void protect_static(RegionSpec spec) {
+    spec.is_static = true;
+    protect(std::move(spec));
+  }
 
   template <class T>
   void protect(std::string_view name, std::vector<T>& x, Placement placement = {}, std::string units = {});
@@ -294,6 +308,17 @@ class BACKSTAY_EXPORT Session {
   class Impl;
 
  private:
+  /// While it lives, what is protected is static.
+  class BACKSTAY_EXPORT AsStatic {
+   public:
+    explicit AsStatic(Session& run);
+    ~AsStatic();
+    AsStatic(const AsStatic&) = delete;
+    AsStatic& operator=(const AsStatic&) = delete;
+
+   private:
+    Session& run_;
+  };
   std::unique_ptr<Impl> impl_;
 };
 

@@ -97,6 +97,7 @@ struct RegionSpec {
   Type type;
   std::string units;  ///< as in UDUNITS ("m s-1"); may be empty
   Placement placement;
+  bool is_static = false;  ///< see Session::protect_static()
   /// Ranges [begin, end) of the bytes of an element that hold no value. They are saved as zeros where the region is
   /// replicated, so that equal values are equal bytes. Those inside a long double need not be named.
   std::vector<std::pair<std::size_t, std::size_t>> padding;

@@ -112,6 +112,7 @@ class PySession {
   }
 
   void protect(RegionSpec spec);
+  bool protects_statics = false;  ///< what is protected now is static
 
   /// Runs `body`, which calls Python, from code that holds no GIL. What it raises becomes an Error, and the same on
   /// every compiler: a python_error would need the GIL wherever it ends. Other ranks must not wait for what this one
@@ -174,6 +175,7 @@ void PySession::leave() {
 
 void PySession::protect(RegionSpec spec) {
   require_no_call("protect()");
+  spec.is_static = protects_statics;
   run([&] { get().protect(std::move(spec)); });
 }
 
@@ -235,7 +237,10 @@ void protect_callbacks(PySession& self, std::string name, nb::object save, nb::o
       });
     };
   self.require_no_call("protect()");
-  self.get().protect(name, std::move(callbacks));
+  if (self.protects_statics)
+    self.get().protect_static(name, std::move(callbacks));
+  else
+    self.get().protect(name, std::move(callbacks));
 }
 
 void unprotect(PySession& self, const std::string& name) {
@@ -436,6 +441,7 @@ void add_session(nb::module_& m) {
       .def("protect_moving", protect_moving)
       .def("protect_callbacks", protect_callbacks, nb::arg(), nb::arg(), nb::arg(), nb::arg().none())
       .def("unprotect", unprotect)
+      .def_rw("protects_statics", &PySession::protects_statics)
       .def("checkpoint", checkpoint)
       .def("resume", resume)
       .def("loop", loop)

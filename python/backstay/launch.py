@@ -28,7 +28,7 @@ from pathlib import Path
 from . import guard
 from .history import human_seconds, read_history
 from .job import Job, check
-from .lines import LEVELS, Problem, newest_whole, open_directory, read_lines
+from .lines import COMPANIONS, LEVELS, Problem, newest_whole, open_directory, read_lines
 from .locks import holder_of, is_held, locked_for_run
 from .mpirun import Ending, LaunchError, ending
 
@@ -144,7 +144,7 @@ def remove_node(directory: Path) -> bool:
     """Removes what a lost node held. Only a directory that looks like backstay's is touched; False: it was not."""
     if directory.is_symlink() or not directory.is_dir():
         return False
-    if not any((directory / name).exists() for name in ("lock", *LEVELS)):
+    if not any((directory / name).exists() for name in ("lock", *LEVELS, *COMPANIONS)):
         return False
     shutil.rmtree(directory)
     return True

@@ -30,12 +30,13 @@ FIRST_AREA = 2 * PAGE
 MOST_MEMBERS = 255  # of a parity group
 REBUILT = "it is rebuilt from parity when the run resumes"
 LEVELS = ("shared", "partner", "local2", "local")  # in the order in which a reader prefers them
+COMPANIONS = tuple(f"{level}-static" for level in LEVELS)  # where the static regions of their lines are
 MAX_DIMENSIONS = 7
 CHUNK = 1 << 22  # bytes read at once: large enough for a disk, small enough to stay in the cache
 LARGEST_MANIFEST = 1 << 30
 LARGEST_NUMBER = 1 << 62
 RUN_LOCK = "run.lock"  # held by `backstay run`
-TRACES = ("session.json", "events.jsonl", "lock", RUN_LOCK, *LEVELS)  # what a job leaves in its directory
+TRACES = ("session.json", "events.jsonl", "lock", RUN_LOCK, *LEVELS, *COMPANIONS)  # what a job leaves in its directory
 
 
 class Problem(Exception):
@@ -206,6 +207,7 @@ class Manifest:
     program: str
     files: tuple
     groups: tuple = ()
+    statics: int = 0  # the line of the level's companion that has the static regions; 0: there are none
 
     def group_of(self, rank: int) -> ParityGroup | None:
         return next((group for group in self.groups if rank in group.members[: group.owners]), None)
@@ -258,6 +260,7 @@ def _manifest_from(f: _Fields) -> Manifest:
         program=f.text("program"),
         files=files,
         groups=groups,
+        statics=f.number("statics", 1, f.number("line")) if "statics" in f.value else 0,
     )
 
 
@@ -550,7 +553,7 @@ class Directory:
             names = sorted(entry.name for entry in os.scandir(self.path) if _may_be_directory(entry))
         except OSError:
             return []
-        others = [name for name in names if name not in LEVELS and not re.fullmatch(r"node-\d{1,9}", name)]
+        others = [name for name in names if name not in LEVELS + COMPANIONS and not re.fullmatch(r"node-\d{1,9}", name)]
         return [name for name in others if _is_session(self.path / name)]
 
     def is_ours(self) -> bool:
@@ -682,7 +685,7 @@ class Instance:
     why: str = ""  # it cannot be used, whatever its bytes are
 
 
-@dataclass
+@dataclass(eq=False)  # two readings of one line are two
 class Line:
     """One checkpoint at one level, as its directories are now. Cheap checks only: see verify_line() for the rest."""
 
@@ -695,6 +698,7 @@ class Line:
     notes: list = field(default_factory=list)  # what is amiss, although the line can be read
     usable: dict = field(default_factory=dict)  # file name -> [Instance]
     from_parity: set = field(default_factory=set)  # names of files that are lost, and can be rebuilt
+    statics: Line | None = None  # the line of the level's companion that has the static regions
     _files: dict = field(default_factory=dict)
     _checked: dict = field(default_factory=dict)
     _tables: dict = field(default_factory=dict)
@@ -803,17 +807,46 @@ def _check_segment(file, segment: Segment) -> None:
 
 def read_lines(directory: Directory, level: str | None = None, number: int | None = None) -> list:
     """Every line of the directory at every level, newest first, the unfinished ones too."""
+    lines = _lines_at(directory, LEVELS if level is None else (level,), number)
+    named = {(line.level, line.manifest.statics) for line in lines if line.manifest and line.manifest.statics}
+    statics = {}
+    for lv, n in named:
+        statics.update({(lv, n): line for line in _lines_at(directory, (f"{lv}-static",), n)})
+    for line in lines:
+        if line.manifest and line.manifest.statics:
+            _join(line, statics.get((line.level, line.manifest.statics)))
+    return lines
+
+
+def static_lines(directory: Directory, level: str) -> list:
+    """Every line of the level's companion, newest first."""
+    return _lines_at(directory, (f"{level}-static",), None)
+
+
+def _join(line: Line, statics: Line | None) -> None:
+    """A line is what it names, too."""
+    line.statics = statics
+    why = "it is not there" if statics is None else statics.why
+    if not why and statics.manifest.job != line.manifest.job:
+        why = "it is of another job"
+    if why and not line.why:
+        line.why = f"line {line.manifest.statics} ({line.level}-static), which has its static regions: {why}"
+    if statics is not None:
+        line.notes += statics.notes
+
+
+def _lines_at(directory: Directory, levels: tuple, number: int | None) -> list:
     found = {}
     for root in directory.roots:
-        for lv in LEVELS if level is None else (level,):
-            if (lv == "shared") != (root.node < 0):
+        for lv in levels:
+            if lv.startswith("shared") != (root.node < 0):
                 continue
             for n, path in _line_dirs(root.path / lv):
                 if number is None or n == number:
                     found.setdefault((n, lv), []).append(_read_holding(root, path, lv, n))
     lines = [_assess(Line(n, lv, holdings)) for (n, lv), holdings in found.items()]
     _find_retired(lines)
-    return sorted(lines, key=lambda line: (-line.number, LEVELS.index(line.level)))
+    return sorted(lines, key=lambda line: (-line.number, levels.index(line.level)))
 
 
 def _find_retired(lines: list) -> None:

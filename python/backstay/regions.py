@@ -200,13 +200,14 @@ def whole_arrays(line: Line) -> dict:
 
 
 def arrays_by_name(line: Line) -> dict:
-    """name -> [Array]: one array, or one for each rank where a region is private to several."""
+    """name -> [Array]: one array, or one for each rank where a region is private to several. Static ones come last."""
     if not line.whole:
         raise Problem(f"{line.heading} is not whole: {line.why}.", "missing")
     segments = {}
     for segment in line.segments():
         segments.setdefault(segment.region, []).append(segment)
-    return {name: _arrays_of(line, name, group) for name, group in segments.items()}
+    arrays = {name: _arrays_of(line, name, group) for name, group in segments.items()}
+    return arrays | arrays_by_name(line.statics) if line.statics else arrays
 
 
 def _arrays_of(line: Line, name: str, segments: list) -> list:

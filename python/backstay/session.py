@@ -246,6 +246,16 @@ class Session:
             if _has_one_owner(array):
                 self._watched[name], self._look = None, True
 
+    def protect_static(self, name: str, *args, **kwargs) -> None:
+        """The same, with the arguments of protect(), for data that do not change from the first checkpoint() on, such as
+        meshes and operators: they are written once at each level, and never again. What has changed in spite of that is
+        put back as it was."""
+        self._core.protects_statics = True
+        try:
+            self.protect(name, *args, **kwargs)
+        finally:
+            self._core.protects_statics = False
+
     def _protect_array(self, name, array, placement, units) -> None:
         _check_array(name, array)
         if not array.flags.writeable:

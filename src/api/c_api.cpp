@@ -353,6 +353,11 @@ int backstay_protect(backstay_session* session, const backstay_region* region, b
   });
 }
 
+int backstay_protect_static(backstay_session* session, const backstay_region* region, backstay_error* error) {
+  constexpr const char* function = "backstay_protect_static";
+  return guarded(error, [&] { of(session, function).protect_static(read_region(given(region, function, "region"))); });
+}
+
 int backstay_protect_text(backstay_session* session, const char* name, char* text, size_t capacity,
                           backstay_error* error) {
   return guarded(error, [&] {

@@ -28,7 +28,9 @@ void Session::protect(RegionSpec spec) {
   impl_->require_no_call("protect()");
   const std::string trouble = format::why_not_a_region_name(spec.name);
   if (!trouble.empty()) throw Error(Code::invalid_argument, trouble);
-  auto& regions = impl_->regions();
+  spec.is_static = spec.is_static || impl_->protects_statics;
+  detail::value_or_throw(impl_->require_free(spec));
+  auto& regions = spec.is_static ? impl_->statics() : impl_->regions();
   const std::string name = spec.name;
   detail::value_or_throw(regions.add(std::move(spec)));
   if (const auto storable = engine::check_storable(regions.specs().back()); !storable) {
@@ -39,8 +41,12 @@ void Session::protect(RegionSpec spec) {
 
 void Session::unprotect(std::string_view name) {
   impl_->require_no_call("unprotect()");
-  detail::value_or_throw(impl_->regions().remove(name));
+  const bool is_static = impl_->statics().find(name) != nullptr;
+  detail::value_or_throw((is_static ? impl_->statics() : impl_->regions()).remove(name));
 }
+
+Session::AsStatic::AsStatic(Session& run) : run_(run) { run_.impl_->protects_statics = true; }
+Session::AsStatic::~AsStatic() { run_.impl_->protects_statics = false; }
 
 void Session::protect(std::string_view name, std::string& x, Placement placement) {
   RegionSpec spec;

@@ -303,6 +303,7 @@ engine::EngineConfig Session::Impl::make_config(const engine::Topology& topology
   config.program = program_name();
   config.memory = memory_;
   config.regions = &regions_;
+  config.statics = &statics_;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   config.capture_threads =
       settings_.threads > 0 ? settings_.threads : std::clamp(cores / topology.ranks_on(node_), 1, 4);
@@ -492,10 +493,12 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
   if (s.bytes) {
     {
       const std::lock_guard lock(mutex_);
-      ++counters_.committed;
-      ended_ += s.last ? 1 : 0;
+      if (!s.of_statics) {
+        ++counters_.committed;
+        ended_ += s.last ? 1 : 0;
+        counters_.newest_line = std::max(counters_.newest_line, s.line);
+      }
       last_why_.erase(level);
-      counters_.newest_line = std::max(counters_.newest_line, s.line);
     }
     journal_->event("commit", {line, where, call, api::Journal::number("seconds", s.seconds),
                                api::Journal::number("bytes", static_cast<double>(*s.bytes))});
@@ -505,7 +508,7 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
   }
   if (a_rank_is_lost()) {  // the loss is what is said
     const std::lock_guard lock(mutex_);
-    ended_ += s.last && !s.surplus ? 1 : 0;
+    ended_ += s.last && !s.surplus && !s.of_statics ? 1 : 0;
     return;
   }
   Failure failure = s.bytes.failure();
@@ -520,7 +523,7 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
   const std::lock_guard lock(mutex_);
   if (!s.surplus) {
     ++counters_.failed;
-    ended_ += s.last ? 1 : 0;
+    ended_ += s.last && !s.of_statics ? 1 : 0;
   }
   counters_.last_error = failure.what;
   std::string said = failure.what;

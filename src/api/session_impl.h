@@ -59,6 +59,12 @@ class Session::Impl {
   }
 #endif
   region::RegionSet& regions() { return regions_; }
+  region::RegionSet& statics() { return statics_; }
+  bool protects_statics = false;  ///< what is protected now is static
+  /// A name is used once, whichever way it is protected.
+  [[nodiscard]] Result<void> require_free(const RegionSpec& spec) const {
+    return (spec.is_static ? regions_ : statics_).require_free(spec.name);
+  }
   /// Refuses `call` from within a save or load callback.
   void require_no_call(const char* call) const {
     if (in_call_)
@@ -159,6 +165,7 @@ class Session::Impl {
 
   api::Settings settings_;
   region::RegionSet regions_;
+  region::RegionSet statics_;
   std::shared_ptr<store::Store> memory_;  ///< of level memory: it outlives the engine
   std::string local_dir_;
   int node_ = 0;

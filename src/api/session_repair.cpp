@@ -30,7 +30,11 @@ class Depth {
 void Session::Impl::loop(const std::function<void()>& body) {
   const Depth depth(loops_);
   left_by_error_ = false;
-  const auto protected_before = regions_.names();
+  const auto before = regions_.names(), statics_before = statics_.names();
+  const auto forget_what_it_protected = [&] {
+    regions_.keep_only(before);
+    statics_.keep_only(statics_before);
+  };
   if (repairs() && loops_ == 1) keep_beginning();
 #if BACKSTAY_HAVE_MPI
   std::optional<comm::Crew::Catching> catching;
@@ -44,7 +48,7 @@ void Session::Impl::loop(const std::function<void()>& body) {
       finished = !a_rank_is_lost();  // a program that looks at no error code may come here after a loss
     } catch (const detail::RolledBack& back) {
       journal_->say("rolled back: " + back.why);
-      regions_.keep_only(protected_before);
+      forget_what_it_protected();
       continue;
     } catch (...) {
       // Whatever comes out of the body after a loss is taken for a consequence of it.
@@ -52,7 +56,7 @@ void Session::Impl::loop(const std::function<void()>& body) {
       if (loops_ > 1 || left_by_error_) throw;
     }
     if (come_together(finished)) return;
-    regions_.keep_only(protected_before);
+    forget_what_it_protected();
   }
 }
 

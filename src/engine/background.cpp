@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "comm/patience.h"
+#include "engine/statics.h"
 
 namespace backstay::engine {
 
@@ -29,9 +30,9 @@ void lower_priority(int by) {
 }
 }  // namespace
 
-Background::Background(std::vector<Level>& levels, const Job& job, const Topology& topology, comm::Comm& comm,
-                       BackgroundOptions options)
-    : levels_(levels), job_(job), topology_(topology), comm_(comm), options_(std::move(options)) {
+Background::Background(std::vector<Level>& levels, std::vector<Level>& statics, const Job& job,
+                       const Topology& topology, comm::Comm& comm, BackgroundOptions options)
+    : levels_(levels), statics_(statics), job_(job), topology_(topology), comm_(comm), options_(std::move(options)) {
   for (std::size_t i = 0; i < options_.buffers; ++i) free_.push_back(std::make_unique<Checkpoint>());
   thread_ = std::thread([this] { run(); });
 }
@@ -81,7 +82,7 @@ Result<std::unique_ptr<Checkpoint>> Background::take() {
 std::unique_ptr<Checkpoint> Background::in_vain(const Failure& why) {
   auto checkpoint = std::make_unique<Checkpoint>();
   checkpoint->captured = why;
-  checkpoint->is_in_vain = true;
+  checkpoint->is_single = true;
   return checkpoint;
 }
 
@@ -120,7 +121,7 @@ void Background::run() {
     write(*checkpoint);
     lock.lock();
     busy_since_ = 0;
-    if (!checkpoint->is_in_vain) {
+    if (!checkpoint->is_single) {
       staging_bytes_ = checkpoint->capture.buffer.capacity() * options_.buffers;
       free_.push_back(std::move(checkpoint));
     }
@@ -137,18 +138,36 @@ void Background::write(Checkpoint& checkpoint) {
     settled.line = checkpoint.line;
     settled.call = checkpoint.call;
     settled.level = i;
+    settled.of_statics = checkpoint.of_statics;
     settled.last = std::find(checkpoint.levels.begin() + static_cast<std::ptrdiff_t>(i) + 1, checkpoint.levels.end(),
                              true) == checkpoint.levels.end();
-    settled.bytes = write_line(levels_[i], checkpoint, job_, topology_, comm_);
+    settled.bytes = write_at(i, checkpoint);
     settled.seconds = now() - start;
     options_.settled(settled);
     if (!settled.bytes) continue;
-    if (auto retired = retire_surplus(levels_[i], levels_[i].config.keep); !retired) {
+    if (auto retired = retire_at(i, checkpoint.of_statics); !retired) {
       settled.bytes = retired.failure();
       settled.surplus = true;
       options_.settled(settled);
     }
   }
+}
+
+/// All ranks know alike whether the line of the static regions is whole, as its commit was agreed.
+Result<std::uint64_t> Background::write_at(std::size_t i, Checkpoint& checkpoint) {
+  if (checkpoint.of_statics) return write_line(statics_[i], checkpoint, job_, topology_, comm_);
+  checkpoint.static_line = checkpoint.statics.empty() ? 0 : checkpoint.statics[i];
+  const auto& whole = statics_[i].whole;
+  if (checkpoint.static_line > 0 && std::find(whole.begin(), whole.end(), checkpoint.static_line) == whole.end())
+    return fail(Code::io, "its static regions are not saved: line ", checkpoint.static_line, " at level ",
+                statics_[i].name, " was given up, and is written anew with a later checkpoint");
+  return write_line(levels_[i], checkpoint, job_, topology_, comm_);
+}
+
+Result<void> Background::retire_at(std::size_t i, bool of_statics) {
+  if (of_statics) return {};  // the lines that are there still need the ones before
+  BACKSTAY_TRY(retire_surplus(levels_[i], levels_[i].config.keep));
+  return retire_statics(statics_[i], levels_[i]);
 }
 
 }  // namespace backstay::engine

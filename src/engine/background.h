@@ -21,6 +21,7 @@ struct Settled {
   double seconds = 0;                              ///< from the start of its writing
   Result<std::uint64_t> bytes = std::uint64_t{0};  ///< of the whole line, or why it was given up
   bool last = false;                               ///< the checkpoint goes to no further level
+  bool of_statics = false;                         ///< at the level's companion
   bool surplus = false;  ///< said before: the line is whole; `bytes` tells why an older one could not be removed
 };
 
@@ -35,8 +36,8 @@ struct BackgroundOptions {
 /// Owns the captures. `take`, `put`, `in_flight`, `wait_idle` are called by the application's thread.
 class Background {
  public:
-  Background(std::vector<Level>& levels, const Job& job, const Topology& topology, comm::Comm& comm,
-             BackgroundOptions options);
+  Background(std::vector<Level>& levels, std::vector<Level>& statics, const Job& job, const Topology& topology,
+             comm::Comm& comm, BackgroundOptions options);
   /// Ends the thread; what is still queued is dropped. Call wait_idle() first to keep it.
   ~Background();
   Background(const Background&) = delete;
@@ -60,9 +61,12 @@ class Background {
  private:
   void run();
   void write(Checkpoint& checkpoint);
+  Result<std::uint64_t> write_at(std::size_t i, Checkpoint& checkpoint);
+  Result<void> retire_at(std::size_t i, bool of_statics);
   Result<void> wait_until(const std::function<bool()>& ready, const char* what, double part = 1);
 
   std::vector<Level>& levels_;
+  std::vector<Level>& statics_;  ///< the levels' companions
   const Job& job_;
   const Topology& topology_;
   comm::Comm& comm_;

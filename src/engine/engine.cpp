@@ -65,6 +65,7 @@ Engine::Engine(EngineConfig config, EngineHooks hooks, std::unique_ptr<comm::Com
       hooks_(std::move(hooks)),
       groups_(std::move(ranks)),
       regions_(config_.regions != nullptr ? *config_.regions : own_regions_),
+      static_regions_(config_.statics != nullptr ? *config_.statics : own_statics_),
       decider_(cadences(config_.levels), config_.agreement_period),
       forced_(config_.levels.size(), false),
       owed_(config_.levels.size(), false) {}
@@ -83,7 +84,7 @@ Result<void> Engine::open() {
   BACKSTAY_TRY(agree(groups_.app(), make_levels()));
   BACKSTAY_TRY(agree(groups_.app(), lock_directories()));
   BACKSTAY_TRY(agree(groups_.app(), make_names_durable()));
-  const auto inventory = take_inventory(levels_, {}, groups_.app());
+  const auto inventory = take_inventory(levels_, companions_, {}, groups_.app());
   if (!inventory) return inventory.failure();
   BACKSTAY_TRY(look_at_other_levels());
   note_lines(*inventory);
@@ -196,28 +197,38 @@ Result<void> Engine::lock_directories() {
   for (auto& level : levels_)
     if (level.leader && level.config.kind != LevelKind::memory)
       level.lock = locks_.at(is_on_nodes(level.config.kind) ? config_.local_dir : config_.shared_dir);
+  companions_ = companions_of(levels_);
   return {};
 }
 
 Result<void> Engine::make_names_durable() {
-  for (auto& level : levels_)
-    if (level.leader) BACKSTAY_TRY(catalog::make_names_durable(*level.store, level.name));
+  for (const auto* some : {&levels_, &companions_})
+    for (const auto& level : *some)
+      if (level.leader) BACKSTAY_TRY(catalog::make_names_durable(*level.store, level.name));
   return {};
 }
 
-void Engine::note_lines(const Inventory& inventory) {
-  next_line_ = std::max(next_line_, catalog::newest_number(inventory.contents) + 1);
-  for (auto& level : levels_) {
+namespace {
+void note_lines_of(const Inventory& inventory, std::vector<Level>& levels) {
+  for (auto& level : levels) {
     level.whole.clear();
     level.partial.clear();
   }
   for (auto it = inventory.candidates.rbegin(); it != inventory.candidates.rend(); ++it) {
-    Level& level = levels_[static_cast<std::size_t>(it->level)];
+    Level& level = levels[static_cast<std::size_t>(it->level)];
     if (it->trouble.empty())
       level.whole.push_back(it->line);
     else if (it->code != Code::version)
       level.partial.push_back(it->line);
   }
+}
+}  // namespace
+
+void Engine::note_lines(const Inventories& found) {
+  for (const auto* inventory : {&found.lines, &found.statics})
+    next_line_ = std::max(next_line_, catalog::newest_number(inventory->contents) + 1);
+  note_lines_of(found.lines, levels_);
+  note_lines_of(found.statics, companions_);
 }
 
 void Engine::start_background() {
@@ -228,9 +239,10 @@ void Engine::start_background() {
   options.pump = hooks_.pump;
   options.settled = [this](const Settled& settled) {
     if (!settled.bytes) ++failures_;
-    hooks_.settled(settled, levels_[settled.level].name);
+    hooks_.settled(settled, (settled.of_statics ? companions_ : levels_)[settled.level].name);
   };
-  background_ = std::make_unique<Background>(levels_, job_, config_.topology, groups_.background(), std::move(options));
+  background_ = std::make_unique<Background>(levels_, companions_, job_, config_.topology, groups_.background(),
+                                             std::move(options));
 }
 
 // ---- checkpoint ------------------------------------------------------------------------------------------------
@@ -279,9 +291,14 @@ Result<void> Engine::finish_agreement() {
 
 namespace {
 const char* name_of(std::int64_t meeting) {
-  static constexpr std::array names{
-      "checkpoint()",          "a checkpoint() that is due or asked for", "resume()", "verify()", "prune()", "wait()",
-      "the end of its session"};
+  static constexpr std::array names{"checkpoint()",
+                                    "a checkpoint() that is due or asked for",
+                                    "a checkpoint() that saves static regions",
+                                    "resume()",
+                                    "verify()",
+                                    "prune()",
+                                    "wait()",
+                                    "the end of its session"};
   return names[static_cast<std::size_t>(meeting)];
 }
 }  // namespace
@@ -423,6 +440,7 @@ Result<Outcome> Engine::take(std::vector<bool> levels, bool must_wait) {
 
 Result<Outcome> Engine::capture(const std::vector<bool>& levels) {
   if (const auto left = what_is_left_behind(); !left.empty()) hooks_.say(left);
+  BACKSTAY_TRY(look_after_statics(levels));
   const std::uint64_t line = next_line_++;  // also where this rank alone fails: the others have used it
   // Also that it was taken: what is owed must be the same everywhere.
   decider_.taken(levels, monotonic());
@@ -437,6 +455,7 @@ Result<Outcome> Engine::capture(const std::vector<bool>& levels) {
   c.time = wall_clock();
   c.levels = levels;
   c.signature = regions_.signature();
+  c.statics = static_lines_;
   if (taken)
     c.captured =
         regions_.specs().empty()
@@ -447,6 +466,58 @@ Result<Outcome> Engine::capture(const std::vector<bool>& levels) {
   ++captured_;
   may_be_in_flight_ = true;
   return taken ? Result<Outcome>(Outcome::taken) : taken.failure();
+}
+
+/// Static regions are written where they are not yet, before the line that names theirs; where nothing has changed, and
+/// no line was given up since, they are where they were. All ranks decide alike, by what they have agreed on.
+Result<void> Engine::look_after_statics(const std::vector<bool>& levels) {
+  const bool changed =
+      static_changes_ != static_regions_.changes() || static_failures_ != decider_.failures() || static_lines_.empty();
+  if (static_regions_.specs().empty()) {
+    static_lines_.clear();
+    return {};
+  }
+  bool missing = changed;
+  for (std::size_t i = 0; i < levels.size(); ++i) missing = missing || (levels[i] && static_lines_[i] == 0);
+  if (!missing) return {};
+  if (changed) static_lines_.assign(levels.size(), 0);
+  static_changes_ = static_regions_.changes();
+  static_failures_ = decider_.failures();
+  BACKSTAY_TRY(come_to(Meeting::statics));
+  BACKSTAY_TRY(settle());
+  return write_statics(levels);
+}
+
+/// The background is idle on all ranks. The capture has memory of its own, which it gives back when it is written.
+Result<void> Engine::write_statics(const std::vector<bool>& levels) {
+  auto found = take_inventory({}, companions_, {}, groups_.app());
+  if (found)
+    note_lines_of(found->statics, companions_);
+  else if (groups_.app().works())
+    found = Inventories{};  // a store that cannot be looked at: they are written anew, if they can be
+  else
+    return found.failure();
+  auto checkpoint = std::make_unique<Checkpoint>();
+  Checkpoint& c = *checkpoint;
+  c.captured = capture_regions(static_regions_, {groups_.app().rank(), config_.capture_threads, config_.staging_limit},
+                               c.capture);
+  const auto equal =
+      find_equal(found->statics, companions_, config_.topology, job_.id, c.captured, c.capture, groups_.app());
+  if (!equal) return equal.failure();
+  c.levels.assign(levels.size(), false);
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    if (!levels[i] || static_lines_[i] > 0) continue;
+    static_lines_[i] = (*equal)[i] > 0 ? (*equal)[i] : next_line_;
+    c.levels[i] = (*equal)[i] == 0;
+  }
+  if (!any(c.levels)) return {};
+  c.is_single = c.of_statics = true;
+  c.line = next_line_;
+  c.call = decider_.call();
+  c.time = wall_clock();
+  c.signature = static_regions_.signature();
+  background_->put(std::move(checkpoint));
+  return {};
 }
 
 /// A program that forgot resume() would lose its history to retention, line by line.
@@ -524,12 +595,12 @@ Result<Resumed> Engine::resume() {
   looked_back_ = true;
   BACKSTAY_TRY(meet(Meeting::resume));
   const double start = monotonic();
-  auto inventory = take_inventory(levels_, settled_here(), groups_.app());
-  if (!inventory) return inventory.failure();
-  note_lines(*inventory);
-  BACKSTAY_TRY(choose_level(*inventory, levels_, config_.topology, groups_.app(), hooks_.say));
-  const auto found =
-      put_back_newest(*inventory, levels_, config_.topology, regions_, {config_.lenient}, groups_.app(), hooks_.say);
+  auto there = take_inventory(levels_, companions_, settled_here(), groups_.app());
+  if (!there) return there.failure();
+  note_lines(*there);
+  BACKSTAY_TRY(choose_level(there->lines, levels_, config_.topology, groups_.app(), hooks_.say));
+  const auto found = put_back_newest(there->lines, levels_, {there->statics, companions_, static_regions_},
+                                     config_.topology, regions_, {config_.lenient}, groups_.app(), hooks_.say);
   if (!found) return found.failure();
   for (const auto& [level, line] : other_lines_)
     if (line > found->line)
@@ -551,19 +622,22 @@ Result<Resumed> Engine::resume() {
 }
 
 Result<std::uint64_t> Engine::save_what_memory_holds() {
-  auto inventory = take_inventory(levels_, {}, groups_.app());
-  if (!inventory) return inventory.failure();
-  note_lines(*inventory);
-  return rescue(*inventory, levels_, config_.topology, groups_.app());
+  auto found = take_inventory(levels_, companions_, {}, groups_.app());
+  if (!found) return found.failure();
+  note_lines(*found);
+  return rescue(*found, levels_, companions_, config_.topology, groups_.app());
 }
 
 Result<Verified> Engine::verify() {
   BACKSTAY_TRY(meet(Meeting::verify));
-  const auto inventory = take_inventory(levels_, settled_here(), groups_.app());
-  if (!inventory) return inventory.failure();
-  auto damage = check_all(*inventory, levels_, groups_.app());
+  const auto found = take_inventory(levels_, companions_, settled_here(), groups_.app());
+  if (!found) return found.failure();
+  auto damage = check_all(found->lines, levels_, groups_.app());
   if (!damage) return damage.failure();
-  return Verified{damage->lines, damage->segments, std::move(damage->sentences)};
+  auto of_statics = check_all(found->statics, companions_, groups_.app());
+  if (!of_statics) return of_statics.failure();
+  std::move(of_statics->sentences.begin(), of_statics->sentences.end(), std::back_inserter(damage->sentences));
+  return Verified{damage->lines, damage->segments + of_statics->segments, std::move(damage->sentences)};
 }
 
 namespace {
@@ -581,18 +655,21 @@ std::vector<catalog::Candidate> newest_of_each_level(std::vector<catalog::Candid
 Result<void> Engine::prune(std::size_t keep) {
   if (keep == 0) return fail(Code::invalid_argument, "prune(0) would remove every line: keep 1 or more");
   BACKSTAY_TRY(meet(Meeting::prune));
-  auto kept = take_inventory(levels_, settled_here(), groups_.app());
-  if (!kept) return kept.failure();
-  kept->candidates = newest_of_each_level(std::move(kept->candidates), keep);
-  const auto damage = check_all(*kept, levels_, groups_.app());
+  auto found = take_inventory(levels_, companions_, settled_here(), groups_.app());
+  if (!found) return found.failure();
+  Inventory& kept = found->lines;
+  kept.candidates = newest_of_each_level(std::move(kept.candidates), keep);
+  const auto damage = check_all(kept, levels_, groups_.app());
   if (!damage) return damage.failure();
   if (!damage->sentences.empty())
     return fail(Code::corrupt,
                 "prune() removed nothing, because a line that would be left is not good: ", damage->sentences.front(),
                 "; `backstay prune` counts good lines only");
   Result<void> pruned;
-  for (auto& level : levels_)
-    if (auto retired = retire_surplus(level, keep); !retired) pruned = retired;
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    if (auto retired = retire_surplus(levels_[i], keep); !retired) pruned = retired;
+    if (auto retired = retire_statics(companions_[i], levels_[i]); !retired) pruned = retired;
+  }
   return agree(groups_.app(), pruned);
 }
 

@@ -13,6 +13,7 @@
 #include "engine/background.h"
 #include "engine/groups.h"
 #include "engine/line_reader.h"
+#include "engine/statics.h"
 #include "plan/decider.h"
 #include "region/region_set.h"
 #include "store/lock.h"
@@ -38,6 +39,7 @@ struct EngineConfig {
   std::string program;
   std::shared_ptr<store::Store> memory;  ///< of level memory; null: a new one
   region::RegionSet* regions = nullptr;  ///< not owned; null: the engine's own
+  region::RegionSet* statics = nullptr;  ///< the same of those that do not change
   /// For tests: what every store of a level is replaced by; empty: nothing.
   std::function<std::shared_ptr<store::Store>(std::shared_ptr<store::Store>)> wrap_store;
 };
@@ -61,6 +63,7 @@ class Engine {
   Result<void> open();
 
   region::RegionSet& regions() { return regions_; }
+  region::RegionSet& static_regions() { return static_regions_; }
   /// The next capture writes the cheapest level, due or not: there is nothing to roll back to.
   void want_a_line() { forced_[0] = true; }
   [[nodiscard]] bool has_lines() const;
@@ -104,7 +107,7 @@ class Engine {
   Result<void> lock_directories();
   Result<void> make_names_durable();
   /// What a rank comes to the others for.
-  enum class Meeting { next_call, room, resume, verify, prune, wait, close };
+  enum class Meeting { next_call, room, statics, resume, verify, prune, wait, close };
   Result<std::unique_ptr<comm::PendingMax>> start_meeting(Meeting meeting, std::vector<std::int64_t> numbers,
                                                           std::int64_t handed_over);
   [[nodiscard]] std::int64_t handed_over() const { return static_cast<std::int64_t>(captured_); }
@@ -121,10 +124,12 @@ class Engine {
   Result<void> write_last();
   Result<Outcome> take(std::vector<bool> levels, bool must_wait);
   Result<Outcome> capture(const std::vector<bool>& levels);
+  Result<void> look_after_statics(const std::vector<bool>& levels);
+  Result<void> write_statics(const std::vector<bool>& levels);
   Result<Outcome> take_last();
   [[nodiscard]] std::string what_is_left_behind() const;
   std::vector<bool> due_levels(bool now);
-  void note_lines(const Inventory& inventory);
+  void note_lines(const Inventories& found);
   [[nodiscard]] std::vector<bool> cheapest() const;
   void start_background();
 
@@ -133,7 +138,13 @@ class Engine {
   Groups groups_;
   region::RegionSet own_regions_;
   region::RegionSet& regions_;
+  region::RegionSet own_statics_;
+  region::RegionSet& static_regions_;
   std::vector<Level> levels_;
+  std::vector<Level> companions_;            ///< of levels_, for the static regions
+  std::vector<std::uint64_t> static_lines_;  ///< for each level where they are now; 0: nowhere
+  std::uint64_t static_changes_ = 0;         ///< of the set, when that was found
+  std::int64_t static_failures_ = 0;         ///< lines that had been given up then
   std::map<std::string, std::shared_ptr<const store::DirLock>> locks_;  ///< by directory
   Job job_;
   plan::Decider decider_;

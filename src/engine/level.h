@@ -83,6 +83,7 @@ struct Level {
   std::vector<std::uint64_t> whole;                    ///< committed lines, oldest first; the same on every rank
   std::vector<std::uint64_t> damaged;  ///< lines that resume had to pass over: retired after the next commit
   std::vector<std::uint64_t> partial;  ///< lines that lack something: retired when they would be surplus if whole
+  std::size_t spare = 1;  ///< retired directories that stay, so that the pages of their files are used again
 };
 
 }  // namespace backstay::engine

@@ -134,7 +134,7 @@ class LineReader {
   }
 
   /// Collective: fills all regions. Segments that cannot be read go to `bad` (this rank's own findings).
-  Result<void> fill(const Plans& plans, BadFiles& bad) {
+  Result<void> fill(const Plans& plans, bool keep_equal, BadFiles& bad) {
     bool remote = false;
     if (!plans.own) {
       const auto any = comm_.all_max({needs_others(plans.plans) ? 1 : 0});
@@ -146,7 +146,8 @@ class LineReader {
       fetched_.clear();
       if (remote) BACKSTAY_TRY(fetch(plans.plans[i], bad));
       // A rank that cannot go on still serves the others, which wait for it in the next fetch.
-      if (filled) filled = fill_region(*plans.specs[i], plans.plans[i], bad);
+      if (filled && !(keep_equal && is_in_memory(*plans.specs[i], plans.plans[i])))
+        filled = fill_region(*plans.specs[i], plans.plans[i], bad);
     }
     return filled;
   }
@@ -240,6 +241,15 @@ class LineReader {
 
   void note(const SegmentRef& ref, const Result<void>& result, BadFiles& bad) {
     if (!result) bad[{ref.file, chosen_[ref.file]}] = result.failure().what;
+  }
+
+  bool is_in_memory(const RegionSpec& spec, const RegionPlan& plan) {
+    if (spec.save || !plan.whole) return false;
+    const View memory = spec.view();
+    const auto& saved = *plan.pieces.front().from.about;
+    if (!region::check_view(spec, memory) || memory.shape != saved.shape) return false;
+    scratch_.resize(static_cast<std::size_t>(saved.bytes));
+    return region::capture(memory, spec.type.size, scratch_.data()) == saved.crc;
   }
 
   Result<void> fill_region(const RegionSpec& spec, const RegionPlan& plan, BadFiles& bad) {
@@ -456,7 +466,7 @@ class Attempts {
       if (!plans) return fail(plans.failure().code, what_, ": ", plans.failure().what);
       if (bad_.size() == known) {
         BadFiles mine;
-        const auto filled = reader.fill(*plans, mine);
+        const auto filled = reader.fill(*plans, options.keep_equal, mine);
         BACKSTAY_TRY(share(comm_, filled, mine, bad_));
       }
       if (bad_.size() == known) return Attempt{true, trouble()};
@@ -564,31 +574,86 @@ std::string hint_at_nodes(const format::Manifest& manifest, const Topology& topo
 
 namespace {
 /// What the stores hold that this rank leads.
-Result<Bytes> scan_own(const std::vector<Level>& levels, int rank) {
+Result<Bytes> scan_own(const std::vector<Level>& levels, const std::vector<Level>& companions, int rank) {
   std::vector<catalog::StoreContents> mine;
-  for (std::size_t i = 0; i < levels.size(); ++i) {
-    if (!levels[i].leader) continue;
-    auto holdings = catalog::scan(*levels[i].store, levels[i].name);
-    if (!holdings) return holdings.failure();
-    mine.push_back({static_cast<int>(i), rank, std::move(*holdings)});
-  }
+  for (const auto* some : {&levels, &companions})
+    for (std::size_t i = 0; i < some->size(); ++i) {
+      const Level& level = (*some)[i];
+      if (!level.leader) continue;
+      auto holdings = catalog::scan(*level.store, level.name);
+      if (!holdings) return holdings.failure();
+      mine.push_back({static_cast<int>(i + (some == &levels ? 0 : levels.size())), rank, std::move(*holdings)});
+    }
   return catalog::encode_contents(mine);
 }
 }  // namespace
 
-Result<Inventory> take_inventory(const std::vector<Level>& levels, const Result<void>& ready, comm::Comm& comm) {
-  const auto all = gather(comm, ready ? scan_own(levels, comm.rank()) : Result<Bytes>(ready.failure()));
-  if (!all) return all.failure();
-  Inventory inventory;
-  for (const auto& message : *all)
-    for (auto& store : catalog::decode_contents(message)) inventory.contents.push_back(std::move(store));
-  inventory.candidates = catalog::candidates(inventory.contents);
-  return inventory;
+namespace {
+const catalog::Candidate* find_statics(const catalog::Candidate& line, const Inventory& statics) {
+  for (const auto& candidate : statics.candidates)
+    if (candidate.level == line.level && candidate.line == line.manifest.statics) return &candidate;
+  return nullptr;
 }
 
-Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Level>& levels, const Topology& topology,
-                                const region::RegionSet& regions, const ReadOptions& options, comm::Comm& comm,
-                                const Say& say) {
+/// A line is what it names, too.
+void look_for_statics(catalog::Candidate& line, const Inventory& statics, const std::vector<Level>& companions) {
+  const auto* found = find_statics(line, statics);
+  std::string trouble;
+  if (found == nullptr)
+    trouble = "it is not there";
+  else if (!found->trouble.empty())
+    trouble = found->trouble;
+  else if (found->manifest.job != line.manifest.job)
+    trouble = "it is of another job";
+  line.complete = line.complete && found != nullptr && found->complete;
+  if (trouble.empty()) return;
+  line.code = found != nullptr && found->code == Code::version ? Code::version : Code::corrupt;
+  line.trouble =
+      cat("line ", line.manifest.statics, " at level ", companions[static_cast<std::size_t>(line.level)].name,
+          ", which has its static regions: ", trouble);
+}
+}  // namespace
+
+Result<Inventories> take_inventory(const std::vector<Level>& levels, const std::vector<Level>& companions,
+                                   const Result<void>& ready, comm::Comm& comm) {
+  auto mine = ready ? scan_own(levels, companions, comm.rank()) : Result<Bytes>(ready.failure());
+  const auto all = gather(comm, std::move(mine));
+  if (!all) return all.failure();
+  Inventories out;
+  const int count = static_cast<int>(levels.size());
+  for (const auto& message : *all)
+    for (auto& store : catalog::decode_contents(message)) {
+      const bool of_companion = store.level >= count;
+      store.level -= of_companion ? count : 0;
+      (of_companion ? out.statics : out.lines).contents.push_back(std::move(store));
+    }
+  for (Inventory* inventory : {&out.lines, &out.statics})
+    inventory->candidates = catalog::candidates(inventory->contents);
+  for (auto& line : out.lines.candidates)
+    if (line.trouble.empty() && line.manifest.statics > 0 && count > 0) look_for_statics(line, out.statics, companions);
+  return out;
+}
+
+namespace {
+/// Collective: the line of the companion that `line`, which is without trouble, names.
+Result<Attempt> put_back_statics(const catalog::Candidate& line, const std::string& name, const Statics& statics,
+                                 const Topology& topology, ReadOptions options, comm::Comm& comm, const Say& say) {
+  const auto number = line.manifest.statics;
+  if (number == 0) {
+    if (statics.regions.specs().empty() || options.lenient) return Attempt{true, {}};
+    return fail(Code::mismatch, name, ": region '", statics.regions.specs().front().name,
+                "' is protected as static, and the line has no static regions: protect it as it was when the line was "
+                "saved");
+  }
+  options.keep_equal = true;
+  return Attempts(*find_statics(line, statics.inventory), statics.inventory, statics.companions, topology, comm, say)
+      .run(statics.regions, options);
+}
+}  // namespace
+
+Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Level>& levels, const Statics& statics,
+                                const Topology& topology, const region::RegionSet& regions, const ReadOptions& options,
+                                comm::Comm& comm, const Say& say) {
   std::string last_trouble;
   PutBack found;
   for (const auto& line : inventory.candidates) {
@@ -596,7 +661,9 @@ Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Le
     if (line.code == Code::version) return fail(Code::version, what, ": ", line.trouble);
     std::string trouble = line.trouble;
     if (trouble.empty()) {
-      const auto attempt = Attempts(line, inventory, levels, topology, comm, say).run(regions, options);
+      auto attempt = put_back_statics(line, what, statics, topology, options, comm, say);
+      if (attempt && attempt->done)
+        attempt = Attempts(line, inventory, levels, topology, comm, say).run(regions, options);
       if (!attempt) return attempt.failure();
       if (attempt->done) {
         found.line = line.line;

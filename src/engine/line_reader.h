@@ -17,9 +17,22 @@ struct Inventory {
   std::vector<catalog::Candidate> candidates;  ///< newest first
 };
 
+struct Inventories {
+  Inventory lines;
+  Inventory statics;  ///< of the levels' companions (engine/statics.h)
+};
+
 /// Collective: every store is looked at by its leader, and all ranks get the same answer. A rank that is not `ready` to
 /// look is the failure of all.
-Result<Inventory> take_inventory(const std::vector<Level>& levels, const Result<void>& ready, comm::Comm& comm);
+Result<Inventories> take_inventory(const std::vector<Level>& levels, const std::vector<Level>& companions,
+                                   const Result<void>& ready, comm::Comm& comm);
+
+/// What belongs to the lines of the levels beside them.
+struct Statics {
+  const Inventory& inventory;
+  const std::vector<Level>& companions;
+  const region::RegionSet& regions;
+};
 
 struct PutBack {
   std::uint64_t line = 0;
@@ -30,20 +43,22 @@ struct PutBack {
 };
 
 struct ReadOptions {
-  bool lenient = false;  ///< regions that only the program, or only the line has, are left alone instead of refused
+  bool lenient = false;     ///< regions that only the program, or only the line has, are left alone instead of refused
+  bool keep_equal = false;  ///< memory that has the CRC of what it should hold is not read again
 };
 
 /// What the caller hears on the way, the same on every rank: "line 42 at partner: ...; trying ...".
 using Say = std::function<void(const std::string&)>;
 
 /// Collective. Puts back the newest line that can be had: a file that is missing, truncated or altered is read from
-/// its copy; where no copy is good, the next candidate is tried. Returns line 0 if there is no line at all.
+/// its copy; where no copy is good, the next candidate is tried. Static regions come first, and are left alone where
+/// memory still has them: survivors of a loss read none. Returns line 0 if there is no line at all.
 /// Failures: Code::mismatch, Code::version (nothing else is tried; types, placements
 /// and shapes are compared before any memory is written); Code::corrupt if there are lines
 /// and none can be put back (memory may be partly overwritten).
-Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Level>& levels, const Topology& topology,
-                                const region::RegionSet& regions, const ReadOptions& options, comm::Comm& comm,
-                                const Say& say);
+Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Level>& levels, const Statics& statics,
+                                const Topology& topology, const region::RegionSet& regions, const ReadOptions& options,
+                                comm::Comm& comm, const Say& say);
 
 struct Damage {
   std::uint64_t lines = 0;

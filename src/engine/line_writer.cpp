@@ -274,7 +274,7 @@ class LineWriter {
 
   [[nodiscard]] format::Manifest manifest() const {
     format::Manifest m{job_.id,          checkpoint_.line, level_.name, comm_.size(), checkpoint_.call,
-                       checkpoint_.time, job_.program,     {},          parity_};
+                       checkpoint_.time, job_.program,     {},          parity_,      checkpoint_.static_line};
     const bool on_nodes = level_.config.kind == LevelKind::local || level_.config.kind == LevelKind::partner;
     for (std::size_t g = 0; g < level_.groups.size(); ++g) {
       format::DataFile file;
@@ -361,7 +361,7 @@ Result<void> retire_surplus(Level& level, std::size_t keep) {
   Result<void> outcome;
   for (auto line : lines)
     if (auto retired = catalog::retire(*level.store, level.name, line); !retired) outcome = retired;
-  if (auto swept = catalog::sweep(*level.store, level.name, 1, level.whole); !swept) outcome = swept;
+  if (auto swept = catalog::sweep(*level.store, level.name, level.spare, level.whole); !swept) outcome = swept;
   return outcome;
 }
 

@@ -18,7 +18,10 @@ struct Checkpoint {
   Result<void> captured;               ///< this rank's failure, carried to where all ranks hear of it
   std::vector<std::string> signature;  ///< of the regions, to be compared among ranks
   Capture capture;
-  bool is_in_vain = false;  ///< there was no memory for it in time: it is only there to be given up by all ranks
+  bool is_single = false;              ///< its memory is freed when it is done, and not used again
+  bool of_statics = false;             ///< of the static regions, for the levels' companions (engine/statics.h)
+  std::vector<std::uint64_t> statics;  ///< for each level the line of its static regions; empty, or 0: there are none
+  std::uint64_t static_line = 0;       ///< of those, at the level where it is being written
 };
 
 struct Job {

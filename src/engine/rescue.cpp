@@ -100,8 +100,32 @@ class Rescue {
 };
 }  // namespace
 
-Result<std::uint64_t> rescue(Inventory& inventory, std::vector<Level>& levels, const Topology& topology,
-                             comm::Comm& comm) {
+namespace {
+const catalog::Candidate* find_line(const Inventory& inventory, std::ptrdiff_t level, std::uint64_t line) {
+  for (const auto& candidate : inventory.candidates)
+    if (candidate.level == level && candidate.line == line && candidate.trouble.empty()) return &candidate;
+  return nullptr;
+}
+
+/// What is there under that number is of the same capture, if it is of the same job.
+Result<void> rescue_statics(const catalog::Candidate& line, const Inventory& statics, std::vector<Level>& companions,
+                            std::ptrdiff_t to, const Topology& topology, comm::Comm& comm) {
+  if (line.manifest.statics == 0) return {};
+  const auto* there = find_line(statics, to, line.manifest.statics);
+  if (there != nullptr && there->manifest.job == line.manifest.job) return {};
+  const auto* here = find_line(statics, line.level, line.manifest.statics);
+  if (here == nullptr) return fail(Code::not_found, "its static regions cannot be had");
+  Level& target = companions[static_cast<std::size_t>(to)];
+  const Level& from = companions[static_cast<std::size_t>(line.level)];
+  BACKSTAY_TRY(Rescue(*here, statics, from, target, topology, comm).run());
+  target.whole.push_back(here->line);
+  return {};
+}
+}  // namespace
+
+Result<std::uint64_t> rescue(Inventories& found, std::vector<Level>& levels, std::vector<Level>& companions,
+                             const Topology& topology, comm::Comm& comm) {
+  const Inventory& inventory = found.lines;
   const auto shared =
       std::find_if(levels.begin(), levels.end(), [](const Level& l) { return l.config.kind == LevelKind::shared; });
   const auto good = [](const catalog::Candidate& line) { return line.trouble.empty(); };
@@ -114,6 +138,7 @@ Result<std::uint64_t> rescue(Inventory& inventory, std::vector<Level>& levels, c
   });
   if (is_there || from.config.kind != LevelKind::memory) return std::uint64_t{0};
   const std::uint64_t line = newest->line;
+  BACKSTAY_TRY(rescue_statics(*newest, found.statics, companions, shared - levels.begin(), topology, comm));
   BACKSTAY_TRY(Rescue(*newest, inventory, from, *shared, topology, comm).run());
   shared->whole.push_back(line);
   BACKSTAY_TRY(agree(comm, retire_surplus(*shared, shared->config.keep)));

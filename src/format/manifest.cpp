@@ -115,6 +115,10 @@ Manifest manifest_from_json(const Json& json) {
       if (!seen.insert(rank).second) throw BadJson{cat("rank ", rank, " is in two files")};
   }
   if (seen.size() != static_cast<std::size_t>(m.ranks)) throw BadJson{"some ranks are in no file"};
+  if (json.contains("statics")) {
+    m.statics = number(json, "statics", any);
+    if (m.statics == 0 || m.statics > m.line) throw BadJson{"its static regions are in no line, or in a later one"};
+  }
   if (!json.contains("groups")) return m;
   const Json& groups = member(json, "groups");
   if (!groups.is_array()) throw BadJson{"'groups' is not a list"};
@@ -135,6 +139,7 @@ Bytes encode_manifest(const Manifest& m) {
                      {"table", hex8(f.table_crc)}});
   Json json{{"job", m.job},   {"line", m.line}, {"level", m.level},     {"ranks", m.ranks},
             {"call", m.call}, {"time", m.time}, {"program", m.program}, {"files", std::move(files)}};
+  if (m.statics > 0) json["statics"] = m.statics;
   for (const auto& g : m.groups) {
     Json headers = Json::array();
     for (const auto sum : g.headers) headers.push_back(hex8(sum));

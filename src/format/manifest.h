@@ -44,6 +44,7 @@ struct Manifest {
   std::string program;
   std::vector<DataFile> files;
   std::vector<GroupOfParity> groups;  ///< empty: no parity
+  std::uint64_t statics = 0;          ///< line of the level's companion that has the static regions; 0: there are none
   bool operator==(const Manifest&) const = default;
 };
 

@@ -117,13 +117,18 @@ const std::string* RegionSet::nested_with(const std::string& name) const {
   return inner != at_.end() && inner->first.starts_with(name + "/") ? &inner->first : nullptr;
 }
 
-Result<void> RegionSet::add(RegionSpec spec) {
-  if (at_.contains(spec.name))
-    return fail(Code::invalid_argument, "region '", spec.name,
+Result<void> RegionSet::require_free(const std::string& name) const {
+  if (at_.contains(name))
+    return fail(Code::invalid_argument, "region '", name,
                 "' is already protected: unprotect it first or choose another name");
-  if (const auto* other = nested_with(spec.name))
-    return fail(Code::invalid_argument, "regions '", *other, "' and '", spec.name,
+  if (const auto* other = nested_with(name))
+    return fail(Code::invalid_argument, "regions '", *other, "' and '", name,
                 "' cannot be in one file: one would be an array and a group at once; rename one");
+  return {};
+}
+
+Result<void> RegionSet::add(RegionSpec spec) {
+  BACKSTAY_TRY(require_free(spec.name));
   const bool by_memory = static_cast<bool>(spec.view), by_callbacks = spec.save && (spec.load || spec.redistribute);
   if (by_memory == by_callbacks)
     return fail(Code::invalid_argument, "region '", spec.name,
@@ -134,6 +139,7 @@ Result<void> RegionSet::add(RegionSpec spec) {
   if (spec.padding.empty()) note_padding(spec.type, 0, spec.padding);
   at_[spec.name] = specs_.size();
   specs_.push_back(std::move(spec));
+  ++changes_;
   return {};
 }
 
@@ -141,6 +147,7 @@ Result<void> RegionSet::remove(std::string_view name) {
   const auto it = at_.find(name);
   if (it == at_.end()) return fail(Code::not_found, "region '", name, "' is not protected");
   const std::size_t place = it->second;
+  ++changes_;
   specs_.erase(specs_.begin() + static_cast<std::ptrdiff_t>(place));
   at_.erase(it);
   for (auto& [other, index] : at_) index -= index > place ? 1 : 0;
@@ -149,7 +156,7 @@ Result<void> RegionSet::remove(std::string_view name) {
 
 void RegionSet::keep_only(const std::vector<std::string>& names) {
   const std::set<std::string_view> kept(names.begin(), names.end());
-  std::erase_if(specs_, [&](const RegionSpec& spec) { return !kept.contains(spec.name); });
+  changes_ += std::erase_if(specs_, [&](const RegionSpec& spec) { return !kept.contains(spec.name); });
   at_.clear();
   for (std::size_t i = 0; i < specs_.size(); ++i) at_[specs_[i].name] = i;
 }

@@ -23,6 +23,8 @@ class RegionSet {
   /// Code::invalid_argument: a name in use, a name below another region's (a file cannot have both), no way to read or
   /// write it, more than 7 dimensions, a placement that does not fit, a type that no file can describe.
   Result<void> add(RegionSpec spec);
+  /// The first two of these reasons alone.
+  [[nodiscard]] Result<void> require_free(const std::string& name) const;
   /// Code::not_found.
   Result<void> remove(std::string_view name);
   /// Those whose names are not in `names` are removed.
@@ -30,6 +32,8 @@ class RegionSet {
   [[nodiscard]] std::vector<std::string> names() const;
 
   [[nodiscard]] const std::vector<RegionSpec>& specs() const { return specs_; }
+  /// Grows whenever a region is added or removed.
+  [[nodiscard]] std::uint64_t changes() const { return changes_; }
   [[nodiscard]] const RegionSpec* find(std::string_view name) const;
 
   /// One line for each region with all that must be the same on every rank: name, type, placement, global shape.
@@ -39,6 +43,7 @@ class RegionSet {
   [[nodiscard]] const std::string* nested_with(const std::string& name) const;
 
   std::vector<RegionSpec> specs_;
+  std::uint64_t changes_ = 0;
   std::map<std::string, std::size_t, std::less<>> at_;  ///< where each name stands in specs_
 };
 

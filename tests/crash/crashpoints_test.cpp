@@ -12,6 +12,7 @@ struct Way {
   Layout layout;
   int files = 0;
   ParityConfig parity = {};
+  StaticRegions statics = StaticRegions::none;
 };
 
 std::string name_of(const ::testing::TestParamInfo<std::tuple<Way, Crash>>& test) {
@@ -30,6 +31,7 @@ class crashpoints : public ::testing::TestWithParam<std::tuple<Way, Crash>> {
     out.parity = way.parity;
     return out;
   }
+  [[nodiscard]] static StaticRegions statics() { return std::get<0>(GetParam()).statics; }
   static void TearDownTestSuite() {
     std::printf("jobs that were stopped: %d\nremains that were resumed from: %d\n", stopped, looked_at);
   }
@@ -41,7 +43,7 @@ constexpr int lines_before = 3;
 
 TEST_P(crashpoints, a_job_that_dies_at_any_operation_leaves_the_last_line_or_the_new_one) {
   const auto kind = std::get<1>(GetParam());
-  Trial base{level(), dir_.path(), {}};
+  Trial base{level(), dir_.path(), {}, statics()};
   for (const char* where : {"shared", "node-0", "node-1"}) base.disks[where] = std::make_shared<Disk>();
   std::uint64_t operations = 0;
   for (int line = 0; line < lines_before; ++line) operations = run_job(base, 0).operations;
@@ -80,7 +82,7 @@ TEST_P(crashpoints, a_job_that_dies_at_any_operation_leaves_the_last_line_or_the
 
 TEST_P(crashpoints, the_first_line_of_all_is_there_or_it_is_a_fresh_start) {
   const auto kind = std::get<1>(GetParam());
-  Trial trial{level(), dir_.path(), {}};
+  Trial trial{level(), dir_.path(), {}, statics()};
   const auto fresh = [&] {
     for (const char* where : {"shared", "node-0", "node-1"}) trial.disks[where] = std::make_shared<Disk>();
   };
@@ -111,7 +113,7 @@ TEST_P(crashpoints, the_first_line_of_all_is_there_or_it_is_a_fresh_start) {
 /// fails.
 TEST_P(crashpoints, what_a_killed_job_left_unsynced_is_durable_before_older_lines_are_removed) {
   const auto kind = std::get<1>(GetParam());
-  Trial base{level(), dir_.path(), {}};
+  Trial base{level(), dir_.path(), {}, statics()};
   for (const char* where : {"shared", "node-0", "node-1"}) base.disks[where] = std::make_shared<Disk>();
   (void)run_job(base, 0);
   const auto operations = run_job(base, 0).operations;
@@ -122,7 +124,7 @@ TEST_P(crashpoints, what_a_killed_job_left_unsynced_is_durable_before_older_line
     (void)run_job(trial, at);
     std::atomic<int> resumed = 0;
     comm::run_ranks(ranks, [&](comm::Comm& comm) {
-      JobRank job(comm, trial.level, trial.dir, trial.disks, std::make_shared<store::FaultPlan>());
+      JobRank job(comm, trial.level, trial.statics, trial.dir, trial.disks, std::make_shared<store::FaultPlan>());
       const int n = job.resumed();
       if (comm.rank() == 0) resumed = n;
       job.prune();
@@ -134,13 +136,18 @@ TEST_P(crashpoints, what_a_killed_job_left_unsynced_is_durable_before_older_line
 
 INSTANTIATE_TEST_SUITE_P(
     , crashpoints,
-    ::testing::Combine(::testing::Values(Way{"local", LevelKind::local, Layout::file_per_rank},
-                                         Way{"partner", LevelKind::partner, Layout::file_per_rank},
-                                         Way{"parity", LevelKind::local, Layout::file_per_rank, 0, {1, 1, {}}},
-                                         Way{"file_per_rank", LevelKind::shared, Layout::file_per_rank},
-                                         Way{"file_per_node", LevelKind::shared, Layout::file_per_node},
-                                         Way{"one_file", LevelKind::shared, Layout::one_file}),
-                       ::testing::Values(Crash::keeps_all, Crash::keeps_nothing, Crash::keeps_some)),
+    ::testing::Combine(
+        ::testing::Values(
+            Way{"local", LevelKind::local, Layout::file_per_rank},
+            Way{"partner", LevelKind::partner, Layout::file_per_rank},
+            Way{"parity", LevelKind::local, Layout::file_per_rank, 0, {1, 1, {}}},
+            Way{"file_per_rank", LevelKind::shared, Layout::file_per_rank},
+            Way{"file_per_node", LevelKind::shared, Layout::file_per_node},
+            Way{"one_file", LevelKind::shared, Layout::one_file},
+            Way{"partner_with_statics", LevelKind::partner, Layout::file_per_rank, 0, {}, StaticRegions::changing},
+            Way{"parity_with_statics", LevelKind::local, Layout::file_per_rank, 0, {1, 1, {}}, StaticRegions::changing},
+            Way{"file_per_node_with_statics", LevelKind::shared, Layout::file_per_node, 0, {}, StaticRegions::fixed}),
+        ::testing::Values(Crash::keeps_all, Crash::keeps_nothing, Crash::keeps_some)),
     name_of);
 
 // ---- rebuilding ----------------------------------------------------------------------------------------------------
@@ -149,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(
 void die_in_resume(const Trial& trial, std::uint64_t operation) {
   auto plan = std::make_shared<store::FaultPlan>();
   comm::run_ranks(ranks, [&](comm::Comm& comm) {
-    JobRank job(comm, trial.level, trial.dir, trial.disks, plan);
+    JobRank job(comm, trial.level, trial.statics, trial.dir, trial.disks, plan);
     (void)comm.barrier().ok();
     if (comm.rank() == 0) die_at(*plan, operation);
     (void)comm.barrier().ok();
@@ -161,7 +168,7 @@ std::uint64_t count_operations_of_resume(const Trial& trial) {
   auto plan = std::make_shared<store::FaultPlan>();
   std::uint64_t before = 0;
   comm::run_ranks(ranks, [&](comm::Comm& comm) {
-    JobRank job(comm, trial.level, trial.dir, trial.disks, plan);
+    JobRank job(comm, trial.level, trial.statics, trial.dir, trial.disks, plan);
     (void)comm.barrier().ok();
     if (comm.rank() == 0) before = plan->count();
     (void)comm.barrier().ok();
@@ -174,7 +181,7 @@ class crashpoints_of_rebuild : public crashpoints {};
 
 TEST_P(crashpoints_of_rebuild, a_job_that_dies_at_any_operation_of_it_loses_nothing) {
   const auto kind = std::get<1>(GetParam());
-  Trial base{level(), dir_.path(), {}};
+  Trial base{level(), dir_.path(), {}, statics()};
   for (const char* where : {"shared", "node-0", "node-1"}) base.disks[where] = std::make_shared<Disk>();
   for (int line = 0; line < lines_before; ++line) run_job(base, 0);
   crash(base.disks, kind, 1);
@@ -205,7 +212,13 @@ TEST_P(crashpoints_of_rebuild, a_job_that_dies_at_any_operation_of_it_loses_noth
 
 INSTANTIATE_TEST_SUITE_P(
     , crashpoints_of_rebuild,
-    ::testing::Combine(::testing::Values(Way{"parity", LevelKind::local, Layout::file_per_rank, 0, {1, 1, {}}}),
+    ::testing::Combine(::testing::Values(Way{"parity", LevelKind::local, Layout::file_per_rank, 0, {1, 1, {}}},
+                                         Way{"parity_with_statics",
+                                             LevelKind::local,
+                                             Layout::file_per_rank,
+                                             0,
+                                             {1, 1, {}},
+                                             StaticRegions::changing}),
                        ::testing::Values(Crash::keeps_all, Crash::keeps_nothing, Crash::keeps_some)),
     name_of);
 
@@ -216,13 +229,13 @@ TEST_P(crashpoints_on_posix, a_job_that_dies_at_any_operation_leaves_the_last_li
   namespace fs = std::filesystem;
   const std::string base = dir_.path() + "/base", here = dir_.path() + "/here";
   std::uint64_t operations = 0;
-  for (int line = 0; line < lines_before; ++line) operations = run_job({level(), base, {}}, 0).operations;
+  for (int line = 0; line < lines_before; ++line) operations = run_job({level(), base, {}, statics()}, 0).operations;
   for (std::uint64_t at = 1; at <= operations + 2; ++at) {
     SCOPED_TRACE("stopped at operation " + std::to_string(at));
     fs::remove_all(here);
     fs::copy(base, here, fs::copy_options::recursive);
-    ASSERT_EQ(run_job({level(), here, {}}, at).resumed, lines_before);
-    const int found = found_in({level(), here, {}});
+    ASSERT_EQ(run_job({level(), here, {}, statics()}, at).resumed, lines_before);
+    const int found = found_in({level(), here, {}, statics()});
     ASSERT_TRUE(found == lines_before || found == lines_before + 1) << "state " << found;
   }
 }

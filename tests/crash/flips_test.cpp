@@ -14,6 +14,7 @@ struct Way {
   LevelKind kind;
   Layout layout;
   ParityConfig parity = {};
+  StaticRegions statics = StaticRegions::none;
 };
 
 /// A file of a line.
@@ -24,6 +25,7 @@ struct Damaged {
     const auto at = path.find("line-");
     return at == path.npos ? "" : path.substr(at, path.find('/', at) - at);
   }
+  [[nodiscard]] bool is_static() const { return path.find("-static/") != path.npos; }
   [[nodiscard]] std::string name() const { return path.substr(path.rfind('/') + 1); }
 };
 
@@ -36,6 +38,7 @@ class flips : public ::testing::TestWithParam<Way> {
     base_.level.kind = GetParam().kind;
     base_.level.layout = GetParam().layout;
     base_.level.parity = GetParam().parity;
+    base_.statics = GetParam().statics;
     base_.dir = dir_.path();
     for (const char* where : {"shared", "node-0", "node-1"}) base_.disks[where] = std::make_shared<Disk>();
     for (int line = 0; line < lines; ++line) run_job(base_, 0);
@@ -116,7 +119,7 @@ class flips : public ::testing::TestWithParam<Way> {
     comm::run_ranks(ranks, [&](comm::Comm& comm) {
       Seen& mine = seen[static_cast<std::size_t>(comm.rank())];
       try {
-        JobRank job(comm, trial.level, trial.dir, trial.disks, std::make_shared<store::FaultPlan>());
+        JobRank job(comm, trial.level, trial.statics, trial.dir, trial.disks, std::make_shared<store::FaultPlan>());
         if (auto verified = job.verify()) mine.verified = std::move(*verified);
         const auto found = job.look();
         if (found) mine.state = *found;
@@ -152,7 +155,8 @@ TEST_P(flips, of_any_file_are_noticed_and_never_loaded) {
     for (unsigned i = 0; i < times; ++i) story += (i > 0 ? "; " : "") + damage(files, random);
     std::set<std::string> damaged_lines;
     for (std::size_t i = 0; i < files.size(); ++i)
-      if (*files[i].bytes != *before[i].bytes && files[i].line() != retired) damaged_lines.insert(files[i].line());
+      if (*files[i].bytes != *before[i].bytes && (files[i].is_static() || files[i].line() != retired))
+        damaged_lines.insert(files[i].is_static() && base_.statics == StaticRegions::fixed ? "all" : files[i].line());
     changed += damaged_lines.empty() ? 0 : 1;
     const Seen seen = look(trial);
     SCOPED_TRACE("trial " + std::to_string(number) + ": " + story);
@@ -161,7 +165,8 @@ TEST_P(flips, of_any_file_are_noticed_and_never_loaded) {
     if (!seen.refusal.empty()) {
       ++ends["refused"];
       ASSERT_FALSE(damaged_lines.empty()) << seen.refusal;
-      ASSERT_TRUE(damaged_lines.size() == 2 || seen.refusal.find("version") != std::string::npos) << seen.refusal;
+      const bool of_both = damaged_lines.size() == 2 || damaged_lines.contains("all");
+      ASSERT_TRUE(of_both || seen.refusal.find("version") != std::string::npos) << seen.refusal;
       continue;
     }
     ASSERT_TRUE(seen.state == lines || (seen.state == lines - 1 && !damaged_lines.empty())) << seen.state;
@@ -175,14 +180,18 @@ TEST_P(flips, of_any_file_are_noticed_and_never_loaded) {
   EXPECT_GT(changed, trials / 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(, flips,
-                         ::testing::Values(Way{"local", LevelKind::local, Layout::file_per_rank},
-                                           Way{"partner", LevelKind::partner, Layout::file_per_rank},
-                                           Way{"parity", LevelKind::local, Layout::file_per_rank, {1, 1, {}}},
-                                           Way{"file_per_rank", LevelKind::shared, Layout::file_per_rank},
-                                           Way{"file_per_node", LevelKind::shared, Layout::file_per_node},
-                                           Way{"one_file", LevelKind::shared, Layout::one_file}),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    , flips,
+    ::testing::Values(
+        Way{"local", LevelKind::local, Layout::file_per_rank},
+        Way{"partner", LevelKind::partner, Layout::file_per_rank},
+        Way{"parity", LevelKind::local, Layout::file_per_rank, {1, 1, {}}},
+        Way{"file_per_rank", LevelKind::shared, Layout::file_per_rank},
+        Way{"file_per_node", LevelKind::shared, Layout::file_per_node},
+        Way{"one_file", LevelKind::shared, Layout::one_file},
+        Way{"parity_with_statics", LevelKind::local, Layout::file_per_rank, {1, 1, {}}, StaticRegions::changing},
+        Way{"file_per_node_with_statics", LevelKind::shared, Layout::file_per_node, {}, StaticRegions::fixed}),
+    [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace backstay::engine::on_disks

@@ -269,12 +269,15 @@ inline std::vector<unsigned> other_seeds(Crash kind, unsigned seed) {
   return out;
 }
 
+/// Static regions of a job: none, always the same, or others with every state.
+enum class StaticRegions { none, fixed, changing };
+
 /// One rank of a job: an engine and the memory that it protects, which is a plain function of a number.
 class JobRank {
  public:
-  JobRank(comm::Comm& comm, const LevelConfig& level, const std::string& dir, const Disks& disks,
+  JobRank(comm::Comm& comm, const LevelConfig& level, StaticRegions statics, const std::string& dir, const Disks& disks,
           const std::shared_ptr<store::FaultPlan>& plan)
-      : rank_(comm.rank()) {
+      : rank_(comm.rank()), statics_(statics) {
     EngineConfig config;
     config.levels = {level};
     config.topology.node_of = {0, 0, 1, 1};
@@ -293,7 +296,7 @@ class JobRank {
     auto app = comm.duplicate();
     const EngineHooks hooks{[](const std::string&) {},
                             [this](const Settled& settled, const std::string&) {
-                              if (settled.bytes) committed_ = true;
+                              if (settled.bytes && !settled.of_statics) committed_ = true;
                             },
                             {}};
     engine_ = std::make_unique<Engine>(std::move(config), hooks, std::move(*app));
@@ -307,6 +310,7 @@ class JobRank {
       return spec_view();
     };
     must(engine_->regions().add(std::move(spec)));
+    if (statics_ != StaticRegions::none) protect_mesh();
   }
 
   /// State `n` of this rank: a size and bytes of its own.
@@ -329,7 +333,7 @@ class JobRank {
     if (was.empty()) return -1;
     const int n = static_cast<int>(was[0] / 1000);
     become(n);
-    return was == values_ ? n : -1;
+    return was == values_ && (statics_ == StaticRegions::none || mesh_ == mesh_of(n)) ? n : -1;
   }
   /// This rank has said that a line is committed.
   [[nodiscard]] bool committed() const { return committed_; }
@@ -338,19 +342,40 @@ class JobRank {
   void try_to_resume() { (void)engine_->resume().ok(); }
   void checkpoint(int n) {
     become(n);
+    if (statics_ != StaticRegions::none && mesh_ != mesh_of(n)) {
+      must(engine_->static_regions().remove("mesh"));
+      mesh_ = mesh_of(n);
+      protect_mesh();
+    }
     must(engine_->checkpoint(true, false));
     must(engine_->wait());
   }
 
  private:
+  void protect_mesh() {
+    RegionSpec spec;
+    spec.name = "mesh";
+    spec.type = type_of<double>();
+    spec.view = [this] { return detail::dense_view(mesh_.data(), {static_cast<std::int64_t>(mesh_.size())}, 8); };
+    spec.reshape = [this](const Extents& shape) {
+      mesh_.assign(static_cast<std::size_t>(shape[0]), -1.0);
+      return detail::dense_view(mesh_.data(), {static_cast<std::int64_t>(mesh_.size())}, 8);
+    };
+    must(engine_->static_regions().add(std::move(spec)));
+  }
+  [[nodiscard]] std::vector<double> mesh_of(int n) const {
+    const int version = statics_ == StaticRegions::changing ? n % 3 : 0;
+    return std::vector<double>(static_cast<std::size_t>(900 + 50 * version + rank_), version + 0.5 + rank_);
+  }
   View spec_view() { return detail::dense_view(values_.data(), {static_cast<std::int64_t>(values_.size())}, 8); }
   template <class T>
   static void must(const Result<T>& result) {
     if (!result) throw std::runtime_error(result.failure().what);
   }
   int rank_;
+  StaticRegions statics_;
   std::atomic<bool> committed_{false};
-  std::vector<double> values_;
+  std::vector<double> values_, mesh_;
   std::unique_ptr<Engine> engine_;
 };
 
@@ -368,6 +393,7 @@ struct Trial {
   LevelConfig level;
   std::string dir;  ///< real, for the locks; and for the files where `disks` is empty
   Disks disks;
+  StaticRegions statics = StaticRegions::none;
 };
 
 /// A job that resumes, then takes checkpoint `n + 1` and dies at `operation` of it (0: not at all). Gives the state
@@ -384,7 +410,7 @@ inline Ran run_job(const Trial& trial, std::uint64_t operation) {
   std::atomic<int> lowest = INT32_MAX, highest = INT32_MIN;
   std::atomic<bool> committed = false;
   comm::run_ranks(ranks, [&](comm::Comm& comm) {
-    JobRank job(comm, trial.level, trial.dir, trial.disks, plan);
+    JobRank job(comm, trial.level, trial.statics, trial.dir, trial.disks, plan);
     const int n = job.resumed();
     for (int seen = lowest; n < seen && !lowest.compare_exchange_weak(seen, n);) {
     }
@@ -414,7 +440,7 @@ inline int found_in(const Trial& trial) {
   std::atomic<int> found = -1;
   auto plan = std::make_shared<store::FaultPlan>();
   comm::run_ranks(ranks, [&](comm::Comm& comm) {
-    JobRank job(comm, trial.level, trial.dir, trial.disks, plan);
+    JobRank job(comm, trial.level, trial.statics, trial.dir, trial.disks, plan);
     const int n = job.resumed();
     if (comm.rank() == 0) found = n;
     EXPECT_NE(n, -1) << "rank " << comm.rank();

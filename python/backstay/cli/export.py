@@ -193,7 +193,7 @@ def _put(file, line: Line, array: Array, virtual: bool, progress: common.Progres
     name = _hdf5_name(array)
     small = array.kind == "replicated" and array.bytes <= SMALL
     if virtual and not small and array.shape and array.bytes:
-        dataset = _put_virtual(file, line, array, name)
+        dataset = _put_virtual(file, array, name)
     else:
         dataset = file.create_dataset(name, array.shape, _hdf5_type(array.dtype))
         for low, high, values in array.tiles():
@@ -205,14 +205,14 @@ def _put(file, line: Line, array: Array, virtual: bool, progress: common.Progres
     dataset.attrs["ranks"] = np.array(array.ranks if array.rank < 0 else [array.rank], dtype=np.int64)
 
 
-def _put_virtual(file, line: Line, array: Array, name: str):
+def _put_virtual(file, array: Array, name: str):
     import h5py
 
     layout = h5py.VirtualLayout(array.shape, _hdf5_type(array.dtype))
     for part in array.parts:
         segment = part.segment
         if segment.bytes:
-            path = str(line.path_of(segment, check=False).resolve())
+            path = str(array.line.path_of(segment, check=False).resolve())
             source = h5py.VirtualSource(path, segment.dataset, segment.shape, _hdf5_type(segment.dtype))
             layout[tuple(slice(a, b) for a, b in zip(part.lower, part.upper))] = source
     return file.create_virtual_dataset(name, layout)

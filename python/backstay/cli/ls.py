@@ -40,6 +40,7 @@ def ls(
         common.print_json({"dir": str(target.path), "running": running, "lines": rows})
         return
     _print(opened, shown, rows)
+    _print_statics(shown)
     if not shown:
         common.say(_nothing(target))
     _print_footer(running, [] if everything else [line for line in lines if line.unfinished])
@@ -60,6 +61,8 @@ def _describe(line: Line) -> dict:
         "age_seconds": max(0.0, time.time() - m.time) if m else None,
         "bytes": line.bytes if m else None,
         "stored_bytes": line.stored_bytes if m else None,
+        "static_line": m.statics or None if m else None,
+        "static_bytes": line.statics.bytes if line.statics else None,
         "ranks": m.ranks if m else None,
         "files": len(m.files) if m else None,
         "job": m.job if m else None,
@@ -93,6 +96,16 @@ def _print(opened: Directory, lines: list, rows: list) -> None:
         for line, row in zip(lines, rows):
             made.add_row(*_cells(opened, line, row))
         common.stdout().print(made)
+
+
+def _print_statics(lines: list) -> None:
+    """What lines share is not part of their sizes."""
+    for statics in {id(line.statics): line.statics for line in lines if line.statics}.values():
+        users = sum(line.statics is statics for line in lines)
+        common.say(
+            f"Static regions of {common.plural(users, 'line')}: {common.human_bytes(statics.bytes)} in {statics.title}.",
+            style="dim",
+        )
 
 
 def _nothing(target: common.Target) -> str:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import typer
 
-from backstay.lines import LEVELS, Problem, is_checkpoint_directory
+from backstay.lines import COMPANIONS, LEVELS, Problem, is_checkpoint_directory
 
 # What backstay keeps in a checkpoint directory or in that of a node, and with it all that is below (docs/format.md).
-_KEPT = re.compile(rf"(session\.json|events\.jsonl|lock|run\.lock|node-\d{{1,9}}|memory2?|{'|'.join(LEVELS)})(\.part)?")
+_KEPT = re.compile(
+    rf"(session\.json|events\.jsonl|lock|run\.lock|node-\d{{1,9}}|memory2?|{'|'.join(LEVELS + COMPANIONS)})(\.part)?"
+)
 
 
 def require_outside(path: Path) -> None:

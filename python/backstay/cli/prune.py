@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from backstay.cli import common
-from backstay.lines import LEVELS, Directory, Line, Problem, read_lines, verify_line
+from backstay.lines import LEVELS, Directory, Line, Problem, read_lines, static_lines, verify_line
 from backstay.locks import is_job_running, locked
 
 
@@ -39,7 +39,7 @@ def prune(
         kept, removed = _decide(opened, levels, keep, trust)
         freed = sum(_size(line) for line in removed)
         if not dry_run:
-            _make_names_durable(kept)
+            _make_names_durable(kept + [line.statics for line in kept if line.statics])
             _remove(removed)
     if as_json:
         _print_json(kept, removed, freed, dry_run)
@@ -56,8 +56,19 @@ def _decide(opened: Directory, levels: list, keep: int, trust: bool) -> tuple:
         kept += good
         if good:
             numbers = {line.number for line in good}
-            removed += [line for line in lines if line.number < good[0].number and line.number not in numbers]
+            gone = [line for line in lines if line.number < good[0].number and line.number not in numbers]
+            left = [line for line in lines if line.number >= good[0].number or line.number in numbers]
+            removed += gone + _statics_of_none(opened, level, left)
     return kept, removed
+
+
+def _statics_of_none(opened: Directory, level: str, left: list) -> list:
+    """Lines of static regions that no line names which is left. Nothing where a line is left that nobody can read."""
+    if any(line.manifest is None and not line.unfinished for line in left):
+        return []
+    named = {line.manifest.statics for line in left if line.manifest}
+    oldest = min((line.number for line in left if not line.unfinished), default=0)
+    return [line for line in static_lines(opened, level) if line.number not in named and line.number < oldest]
 
 
 def _newest_good(lines: list, keep: int, trust: bool) -> list:
@@ -67,11 +78,15 @@ def _newest_good(lines: list, keep: int, trust: bool) -> list:
         for line in candidates:
             if len(good) == keep:
                 break
-            if trust or verify_line(line, progress.advance).readable:
+            if trust or _is_readable(line, progress):
                 good.append(line)
             else:
                 common.warn(f"{line.heading} is damaged and does not count: `backstay verify` says how.")
     return good
+
+
+def _is_readable(line: Line, progress: common.Progress) -> bool:
+    return all(verify_line(part, progress.advance).readable for part in (line, line.statics) if part)
 
 
 def _size(line: Line) -> int:

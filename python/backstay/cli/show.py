@@ -134,6 +134,7 @@ def _line_facts(line: Line) -> dict:
         "job": m.job,
         "program": m.program,
         "bytes": line.bytes,
+        "static_line": m.statics or None,
         "files": [str(line.usable[f.name][0].path) for f in m.files if f.name in line.usable],
         "notes": line.notes,
     }

@@ -24,6 +24,7 @@ def verify(
     wanted = common.Target(target, dir_option, None, level)
     wanted.open_ours()
     lines = wanted.lines()
+    lines += {id(line.statics): line.statics for line in lines if line.statics}.values()  # each of them once
     started = time.monotonic()
     with common.Progress("checking", sum(line.stored_bytes for line in lines)) as progress:
         results = [_verify(line, progress) for line in lines]

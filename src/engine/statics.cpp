@@ -1,0 +1,81 @@
+#include "engine/statics.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "engine/data_reader.h"
+#include "engine/line_writer.h"
+
+namespace backstay::engine {
+
+std::vector<Level> companions_of(const std::vector<Level>& levels) {
+  std::vector<Level> out = levels;
+  for (auto& level : out) {
+    level.name += "-static";
+    level.spare = 0;  // the next line of its kind may never come
+  }
+  return out;
+}
+
+std::size_t statics_in_use(const std::vector<std::uint64_t>& statics, const std::vector<std::uint64_t>& lines) {
+  const auto oldest = lines.empty() ? 0 : lines.front();
+  const auto later = std::upper_bound(statics.begin(), statics.end(), oldest);
+  return static_cast<std::size_t>(statics.end() - later) + (later == statics.begin() ? 0 : 1);
+}
+
+Result<void> retire_statics(Level& companion, const Level& level) {
+  if (companion.whole.empty()) return {};
+  auto lines = level.whole;
+  lines.insert(lines.end(), level.partial.begin(), level.partial.end());
+  std::sort(lines.begin(), lines.end());
+  return retire_surplus(companion, std::max<std::size_t>(1, statics_in_use(companion.whole, lines)));
+}
+
+namespace {
+bool same_data(const format::Segment& a, const format::Segment& b) {
+  return a.region == b.region && a.type == b.type && a.shape == b.shape && a.units == b.units &&
+         a.placement == b.placement && a.bytes == b.bytes && a.crc == b.crc;
+}
+
+/// What this rank finds in its own file of the line is what it has in memory.
+bool has_here(const catalog::Candidate& line, const Inventory& inventory, const Level& companion,
+              const Topology& topology, const Capture& memory, int rank) {
+  for (std::size_t f = 0; f < line.manifest.files.size(); ++f) {
+    const auto& file = line.manifest.files[f];
+    if (std::find(file.ranks.begin(), file.ranks.end(), rank) == file.ranks.end()) continue;
+    const auto& source = line.sources[f].front();
+    if (!reaches(companion.config.kind, topology, rank, inventory.contents[source.store].server)) return false;
+    const auto reader =
+        DataReader::open(*companion.store, catalog::line_dir(companion.name, line.line) + "/" + source.name, file,
+                         line.manifest.job, line.line, rank);
+    if (!reader) return false;
+    auto saved = reader->table().segments;
+    std::erase_if(saved, [&](const auto& segment) { return segment.rank != rank; });
+    return std::equal(saved.begin(), saved.end(), memory.segments.begin(), memory.segments.end(), same_data);
+  }
+  return false;
+}
+}  // namespace
+
+Result<std::vector<std::uint64_t>> find_equal(const Inventory& inventory, const std::vector<Level>& companions,
+                                              const Topology& topology, const std::string& job,
+                                              const Result<void>& captured, const Capture& memory, comm::Comm& comm) {
+  std::vector<std::uint64_t> lines(companions.size(), 0);
+  std::vector<std::int64_t> differs(companions.size(), 1);
+  for (std::size_t i = 0; i < companions.size(); ++i) {
+    const auto newest = std::find_if(inventory.candidates.begin(), inventory.candidates.end(),
+                                     [&](const auto& line) { return line.level == static_cast<int>(i); });
+    if (newest == inventory.candidates.end() || !newest->trouble.empty() || !newest->complete ||
+        newest->manifest.job != job || newest->manifest.ranks != comm.size())
+      continue;
+    lines[i] = newest->line;
+    differs[i] = captured && has_here(*newest, inventory, companions[i], topology, memory, comm.rank()) ? 0 : 1;
+  }
+  const auto all = comm.all_max(std::move(differs));
+  if (!all) return all.failure();
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    if ((*all)[i] != 0) lines[i] = 0;
+  return lines;
+}
+
+}  // namespace backstay::engine

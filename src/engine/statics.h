@@ -1,0 +1,32 @@
+// Static regions: data that do not change from the first checkpoint on (ExaFLOW D2.4, section 2.5: static and dynamic
+// data). They are in lines of their own, written once and never again.
+//
+// Every level has a companion with the same place and protection, "shared-static" beside "shared". A line of a level
+// names the line of its companion that has its static regions. Invariant: a line is committed only after the one that
+// it names, and that one is retired only after every line that names it.
+#pragma once
+
+#include <vector>
+
+#include "engine/line_reader.h"
+#include "engine/staging.h"
+
+namespace backstay::engine {
+
+/// The companions of levels whose stores are made, in the same order.
+std::vector<Level> companions_of(const std::vector<Level>& levels);
+
+/// How many of the newest lines `statics` (ascending) the lines `lines` (ascending) may still name. A line names one
+/// that is not newer than itself, and a later line none that is older. Pure.
+std::size_t statics_in_use(const std::vector<std::uint64_t>& statics, const std::vector<std::uint64_t>& lines);
+
+/// Takes back the lines of the companion that no line of its level names. Local to each rank, as retire_surplus().
+Result<void> retire_statics(Level& companion, const Level& level);
+
+/// Collective: for each companion the number of its newest line if that is of this job, whole with all copies, and has
+/// on every rank just what `memory` has; else 0. A rank whose capture has failed has nothing of that kind.
+Result<std::vector<std::uint64_t>> find_equal(const Inventory& inventory, const std::vector<Level>& companions,
+                                              const Topology& topology, const std::string& job,
+                                              const Result<void>& captured, const Capture& memory, comm::Comm& comm);
+
+}  // namespace backstay::engine
