@@ -811,7 +811,7 @@ def read_lines(directory: Directory, level: str | None = None, number: int | Non
     named = {(line.level, line.manifest.statics) for line in lines if line.manifest and line.manifest.statics}
     statics = {}
     for lv, n in named:
-        statics.update({(lv, n): line for line in _lines_at(directory, (f"{lv}-static",), n)})
+        statics[lv, n] = next(iter(_lines_at(directory, (f"{lv}-static",), n)), None)
     for line in lines:
         if line.manifest and line.manifest.statics:
             _join(line, statics.get((line.level, line.manifest.statics)))

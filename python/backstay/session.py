@@ -247,9 +247,9 @@ class Session:
                 self._watched[name], self._look = None, True
 
     def protect_static(self, name: str, *args, **kwargs) -> None:
-        """The same, with the arguments of protect(), for data that do not change from the first checkpoint() on, such as
-        meshes and operators: they are written once at each level, and never again. What has changed in spite of that is
-        put back as it was."""
+        """The same, with the arguments of protect(), for data that do not change from the first checkpoint() on, as
+        meshes and operators: they are written once at each level, and never again. What has changed in spite of that
+        is put back as it was."""
         self._core.protects_statics = True
         try:
             self.protect(name, *args, **kwargs)

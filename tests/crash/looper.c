@@ -21,6 +21,7 @@ typedef struct {
   backstay_session* session;
   int64_t step, steps;
   double cells[CELLS];
+  double weights[CELLS]; /* static: made at a fresh start only, or put back */
 } simulation;
 
 static int say(const char* what, const backstay_error* error) {
@@ -45,7 +46,9 @@ static int body(void* user) {
   unsigned exits_at = 0, aborts_at = 0, errs_at = 0, returns_at = 0;
   const int exits = is_me("LOOPER_EXITS", &exits_at), aborts = is_me("LOOPER_ABORTS", &aborts_at),
             errs = is_me("LOOPER_ERRS", &errs_at), returns = is_me("LOOPER_RETURNS", &returns_at);
-  if (backstay_resume(s->session, NULL, &error) != 0) return say("resume", &error);
+  backstay_resumed found;
+  if (backstay_resume(s->session, &found, &error) != 0) return say("resume", &error);
+  for (int i = 0; i < CELLS && !found.resumed; ++i) s->weights[i] = 0.25 + 0.5 * i / CELLS;
   if (backstay_comm(s->session, &comm, &error) != 0) return say("comm", &error);
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
@@ -58,7 +61,7 @@ static int body(void* user) {
     if (MPI_Sendrecv(&s->cells[CELLS - 1], 1, MPI_DOUBLE, (rank + 1) % size, 0, &theirs, 1, MPI_DOUBLE,
                      (rank + size - 1) % size, 0, comm, MPI_STATUS_IGNORE) != MPI_SUCCESS)
       return 2;
-    for (int i = CELLS - 1; i > 0; --i) s->cells[i] = 0.5 * s->cells[i - 1] + (double)s->step;
+    for (int i = CELLS - 1; i > 0; --i) s->cells[i] = s->weights[i] * s->cells[i - 1] + (double)s->step;
     s->cells[0] = theirs / 4 + rank;
   }
   for (int i = 0; i < CELLS; ++i) sum += s->cells[i];
@@ -84,13 +87,15 @@ int main(int argc, char** argv) {
   const int64_t shape[] = {CELLS};
   backstay_region step = {.name = "step", .type = BACKSTAY_TYPE_OF(s.step), .data = &s.step};
   backstay_region cells = {.name = "cells", .type = BACKSTAY_TYPE_OF(s.cells[0]), .ndim = 1};
+  backstay_region weights = {.name = "weights", .type = BACKSTAY_TYPE_OF(s.weights[0]), .ndim = 1};
   backstay_error error;
   s.steps = argc > 1 ? atoll(argv[1]) : 300;
-  cells.shape = shape;
+  cells.shape = weights.shape = shape;
   cells.data = s.cells;
+  weights.data = s.weights;
   if (backstay_open_world(argc, argv, NULL, &s.session, &error) != 0) return say("open", &error);
   if (backstay_protect(s.session, &step, &error) != 0 || backstay_protect(s.session, &cells, &error) != 0 ||
-      backstay_loop(s.session, body, &s, &error) != 0) {
+      backstay_protect_static(s.session, &weights, &error) != 0 || backstay_loop(s.session, body, &s, &error) != 0) {
     say("loop", &error);
     backstay_close(s.session);
     return 3;

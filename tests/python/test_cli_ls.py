@@ -43,7 +43,8 @@ def test_json_has_stable_keys(tmp_path):
     assert sorted(found) == ["dir", "lines", "running"] and found["running"] is False
     first = found["lines"][0]
     keys = (
-        "line level whole retired why notes step call time age_seconds bytes stored_bytes ranks files job program paths"
+        "line level whole retired why notes step call time age_seconds bytes stored_bytes static_line static_bytes "
+        "ranks files job program paths"
     )
     assert list(first) == keys.split()
     assert (first["line"], first["level"], first["step"], first["whole"], first["why"]) == (2, "shared", 40, True, "")

@@ -102,10 +102,8 @@ def _print_statics(lines: list) -> None:
     """What lines share is not part of their sizes."""
     for statics in {id(line.statics): line.statics for line in lines if line.statics}.values():
         users = sum(line.statics is statics for line in lines)
-        common.say(
-            f"Static regions of {common.plural(users, 'line')}: {common.human_bytes(statics.bytes)} in {statics.title}.",
-            style="dim",
-        )
+        size = common.human_bytes(statics.bytes)
+        common.say(f"Static regions of {common.plural(users, 'line')}: {size} in {statics.title}.", style="dim")
 
 
 def _nothing(target: common.Target) -> str:
