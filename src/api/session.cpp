@@ -70,6 +70,7 @@ void Session::protect(std::string_view name, Callbacks callbacks) {
   protect(std::move(spec));
 }
 
+void Session::init(const std::function<void()>& phase) { impl_->init(phase); }
 Outcome Session::checkpoint() { return impl_->checkpoint(false); }
 Outcome Session::checkpoint(Now) { return impl_->checkpoint(true); }
 Resumed Session::resume() { return impl_->resume(); }
@@ -83,6 +84,7 @@ void Session::loop(const std::function<void()>& body) { impl_->loop(body); }
 
 void Session::rollback(const std::string& why) {
   impl_->require_no_call("rollback()");
+  impl_->require_no_init("rollback()");
   if (!impl_->looping()) throw Error(Code::invalid_argument, "rollback() was called outside loop(): " + why);
   throw detail::RolledBack{why};
 }

@@ -354,6 +354,7 @@ void Session::Impl::kill_if_asked(std::uint64_t call) {
 }
 
 Outcome Session::Impl::checkpoint(bool forced) {
+  require_no_init("checkpoint()");
   const auto start = std::chrono::steady_clock::now();
   const InCall in_call(*this, "checkpoint()");
   if (must_resume_)
@@ -420,6 +421,7 @@ void Session::Impl::report_failures() {
 }
 
 Resumed Session::Impl::resume() {
+  require_no_init("resume()");
   const InCall in_call(*this, "resume()");
   const auto found = value_here(engine_->resume());
   const bool back = !found && must_resume_;
@@ -448,13 +450,18 @@ Resumed Session::Impl::resume() {
 }
 
 void Session::Impl::wait() {
+  require_no_init("wait()");
   value_here(engine_->wait());
   report_failures();
 }
 
-Verified Session::Impl::verify() { return value_here(engine_->verify()); }
+Verified Session::Impl::verify() {
+  require_no_init("verify()");
+  return value_here(engine_->verify());
+}
 
 void Session::Impl::prune(int keep) {
+  require_no_init("prune()");
   if (keep < 1) throw Error(Code::invalid_argument, cat("prune(", keep, ") would remove every line: keep 1 or more"));
   value_here(engine_->prune(static_cast<std::size_t>(keep)));
 }

@@ -71,6 +71,12 @@ class Session::Impl {
       throw Error(Code::invalid_argument,
                   cat(call, " was called from within checkpoint() or resume(): a save or load callback may not"));
   }
+  void require_no_init(const char* call) const {
+    if (in_init_)
+      throw Error(Code::invalid_argument,
+                  cat(call, " was called inside init(): a rank that takes another's place runs that alone"));
+  }
+  void init(const std::function<void()>& phase);
   Outcome checkpoint(bool forced);
   Resumed resume();
   void wait();
@@ -96,6 +102,9 @@ class Session::Impl {
   void note_repair(const comm::Verdict& meeting);
   void save_what_memory_holds(bool speaks);
   void say_repairs();
+  void record(const std::function<void()>& phase);
+  void replay(const std::function<void()>& phase);
+  void find_logs();
   static std::string lost_ranks(const comm::Verdict& meeting);
   comm::MpiOptions mpi_options();
   std::unique_ptr<comm::Courier> courier_;
@@ -105,7 +114,10 @@ class Session::Impl {
   std::size_t said_ = 0;       // of these
   bool crew_is_gone_ = false;  // all have parted: nobody meets any more
   bool finalize_ = false;
+  std::vector<Bytes> logs_;   // of the calls of init()
+  std::size_t next_log_ = 0;  // to be answered from; its number: this rank makes a new one
 #endif
+  bool in_init_ = false;
   bool is_lost_ = false;        // ranks are missing, and nobody can take their places
   bool left_by_error_ = false;  // this rank has left loop(); of the others nothing is known
   void settle(const Result<api::Settings>& settings, comm::Comm& all);

@@ -28,6 +28,7 @@ class Depth {
 
 /// What the body protects it protects anew: what it protected the first time may lie in memory that is gone.
 void Session::Impl::loop(const std::function<void()>& body) {
+  require_no_init("loop()");
   const Depth depth(loops_);
   left_by_error_ = false;
   const auto before = regions_.names(), statics_before = statics_.names();
@@ -83,6 +84,7 @@ bool detail::meet_before_the_end() { return true; }
 bool Session::Impl::a_rank_is_lost() const { return false; }
 bool Session::Impl::repairs() const { return false; }
 void Session::Impl::leave_if_lost() {}
+void Session::Impl::init(const std::function<void()>& phase) { phase(); }
 bool Session::Impl::come_together(bool finished) { return finished; }
 void Session::Impl::let_spares_go() {}
 #else
@@ -196,7 +198,9 @@ void Session::Impl::start_with_crew() {
   while (true) {
     user_comm = crew_->workers();
     try {
-      return start(value_or_throw(comm::make_mpi_comm(user_comm, mpi_options())));
+      start(value_or_throw(comm::make_mpi_comm(user_comm, mpi_options())));
+      if (!repaired_.empty()) find_logs();
+      return;
     } catch (const Error&) {
       if (!a_rank_is_lost()) throw;
     }

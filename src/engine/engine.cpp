@@ -294,6 +294,7 @@ const char* name_of(std::int64_t meeting) {
   static constexpr std::array names{"checkpoint()",
                                     "a checkpoint() that is due or asked for",
                                     "a checkpoint() that saves static regions",
+                                    "init()",
                                     "resume()",
                                     "verify()",
                                     "prune()",
@@ -626,6 +627,28 @@ Result<std::uint64_t> Engine::save_what_memory_holds() {
   if (!found) return found.failure();
   note_lines(*found);
   return rescue(*found, levels_, companions_, config_.topology, groups_.app());
+}
+
+Result<Level*> Engine::level_of_logs() {
+  if (logs_) return &*logs_;
+  if (!config_.memory) config_.memory = store::make_memory_store();
+  auto level = engine::level_of_logs(config_.levels, config_.topology, config_.memory, groups_.app().rank());
+  if (!level) return level.failure();
+  return &logs_.emplace(std::move(*level));
+}
+
+Result<void> Engine::keep_log(const Result<std::string>& log) {
+  BACKSTAY_TRY(meet(Meeting::init));
+  BACKSTAY_TRY(agree(groups_.app(), log ? Result<void>{} : log.failure()));
+  const auto level = level_of_logs();
+  if (!level) return level.failure();
+  return engine::keep_log(**level, *log, job_, config_.topology, groups_.app());
+}
+
+Result<std::string> Engine::find_log() {
+  const auto level = level_of_logs();
+  if (!level) return level.failure();
+  return engine::find_log(**level, config_.topology, groups_.app(), hooks_.say);
 }
 
 Result<Verified> Engine::verify() {

@@ -12,6 +12,7 @@
 #include "backstay/session.hpp"
 #include "engine/background.h"
 #include "engine/groups.h"
+#include "engine/kept_log.h"
 #include "engine/line_reader.h"
 #include "engine/statics.h"
 #include "plan/decider.h"
@@ -86,6 +87,11 @@ class Engine {
   Result<void> prune(std::size_t keep);
   /// Collective, before the first checkpoint: see engine/rescue.h.
   Result<std::uint64_t> save_what_memory_holds();
+  /// Collective, before the first checkpoint: the messages that set this rank up, or why there is no log of them, which
+  /// is the failure of all. See engine/kept_log.h.
+  Result<void> keep_log(const Result<std::string>& log);
+  /// Collective, right after open().
+  Result<std::string> find_log();
 
   /// After Outcome::stop: the line of that call was committed at some level; the same on every rank.
   [[nodiscard]] bool last_line_is_whole() const;
@@ -107,7 +113,7 @@ class Engine {
   Result<void> lock_directories();
   Result<void> make_names_durable();
   /// What a rank comes to the others for.
-  enum class Meeting { next_call, room, statics, resume, verify, prune, wait, close };
+  enum class Meeting { next_call, room, statics, init, resume, verify, prune, wait, close };
   Result<std::unique_ptr<comm::PendingMax>> start_meeting(Meeting meeting, std::vector<std::int64_t> numbers,
                                                           std::int64_t handed_over);
   [[nodiscard]] std::int64_t handed_over() const { return static_cast<std::int64_t>(captured_); }
@@ -124,6 +130,7 @@ class Engine {
   Result<void> write_last();
   Result<Outcome> take(std::vector<bool> levels, bool must_wait);
   Result<Outcome> capture(const std::vector<bool>& levels);
+  Result<Level*> level_of_logs();
   Result<void> look_after_statics(const std::vector<bool>& levels);
   Result<void> write_statics(const std::vector<bool>& levels);
   Result<Outcome> take_last();
@@ -143,8 +150,9 @@ class Engine {
   std::vector<Level> levels_;
   std::vector<Level> companions_;            ///< of levels_, for the static regions
   std::vector<std::uint64_t> static_lines_;  ///< for each level where they are now; 0: nowhere
-  std::uint64_t static_changes_ = 0;         ///< of the set, when that was found
-  std::int64_t static_failures_ = 0;         ///< lines that had been given up then
+  std::optional<Level> logs_;
+  std::uint64_t static_changes_ = 0;                                    ///< of the set, when that was found
+  std::int64_t static_failures_ = 0;                                    ///< lines that had been given up then
   std::map<std::string, std::shared_ptr<const store::DirLock>> locks_;  ///< by directory
   Job job_;
   plan::Decider decider_;

@@ -1,0 +1,78 @@
+#include "engine/kept_log.h"
+
+#include <numeric>
+#include <utility>
+
+namespace backstay::engine {
+
+namespace {
+region::RegionSet region_of(std::string& log) {
+  RegionSpec spec;
+  spec.name = "log";
+  spec.type = {Type::Kind::opaque, 1, {}};
+  spec.save = [&log] { return log; };
+  spec.load = [&log](std::span<const std::byte> bytes) { log = as_text(bytes); };
+  region::RegionSet regions;
+  (void)regions.add(std::move(spec)).ok();  // nothing about it can be refused
+  return regions;
+}
+
+ParityConfig strongest_parity(const std::vector<LevelConfig>& levels, const Topology& topology) {
+  ParityConfig parity;
+  for (const auto& level : levels)
+    if (level.parity.p > parity.p) parity = level.parity;
+  if (parity.p == 0) parity = {1, 1, {}};
+  if (!parity.units.empty()) return parity;
+  parity.units = topology.node_of;
+  if (topology.nodes() == 1) std::iota(parity.units.begin(), parity.units.end(), 0);
+  return parity;
+}
+}  // namespace
+
+Result<Level> level_of_logs(const std::vector<LevelConfig>& levels, const Topology& topology,
+                            std::shared_ptr<store::Store> memory, int rank) {
+  Level level;
+  level.config.kind = LevelKind::memory;
+  level.config.parity = strongest_parity(levels, topology);
+  level.name = "message-log";
+  level.store = std::move(memory);
+  level.leader = true;
+  level.groups = file_groups(level.config, topology);
+  level.my_group = static_cast<std::size_t>(rank);
+  level.spare = 0;
+  if (topology.node_of.size() == 1) return level;
+  auto groups = redundancy::plan_groups(level.config.parity.units, level.config.parity.k, level.config.parity.p);
+  if (!groups) return groups.failure();
+  level.parity_groups = std::move(*groups);
+  return level;
+}
+
+Result<void> keep_log(Level& level, const std::string& log, const Job& job, const Topology& topology,
+                      comm::Comm& comm) {
+  std::string text = log;
+  const auto regions = region_of(text);
+  Checkpoint checkpoint;
+  checkpoint.line = level.whole.empty() ? 1 : level.whole.back() + 1;
+  checkpoint.signature = regions.signature();
+  checkpoint.captured = capture_regions(regions, {comm.rank(), 1, 0}, checkpoint.capture);
+  const auto written = write_line(level, checkpoint, job, topology, comm);
+  if (!written) return written.failure();
+  return retire_surplus(level, 1);
+}
+
+Result<std::string> find_log(Level& level, const Topology& topology, comm::Comm& comm, const Say& say) {
+  const std::vector<Level> levels{level};
+  const auto found = take_inventory(levels, {}, {}, comm);
+  if (!found) return found.failure();
+  std::string log;
+  const auto regions = region_of(log);
+  const region::RegionSet none;
+  const std::vector<Level> no_companions;
+  const auto put_back =
+      put_back_newest(found->lines, levels, {found->statics, no_companions, none}, topology, regions, {}, comm, say);
+  if (!put_back) return put_back.failure();
+  if (put_back->line > 0) level.whole = {put_back->line};
+  return log;
+}
+
+}  // namespace backstay::engine
