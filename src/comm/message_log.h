@@ -1,0 +1,48 @@
+// What a rank received during a phase of the program, so that another process can run the phase again alone.
+//
+// This is for initialisation: after the loss of a rank its replacement runs the phase with the answers of the log, and
+// no other rank takes part (ExaFLOW D2.4, section 2.5). The calls of MPI are seen under their own names, in the way
+// that MPI's profiling interface is made for: in C and C++ programs that are linked with backstay before MPI.
+#pragma once
+
+#include <mpi.h>
+
+#include "base/bytes.h"
+#include "base/result.h"
+
+namespace backstay::comm::message_log {
+
+/// The program calls MPI through this library: it came to MPI_Init that way. Not so in Python where mpi4py was imported
+/// first, nor for what is called from Fortran.
+bool can_record();
+
+/// From here on what this thread receives in `workers`, in communicators made from it meanwhile, and in MPI_COMM_SELF,
+/// is recorded. Local. One recording or replay at a time in a process; this thread ends it.
+Result<void> start_recording(MPI_Comm workers);
+/// Ends it, whatever happened in it. The log, compressed, with checksums. Code::invalid_argument: something happened
+/// that a log cannot answer; the sentence says what, and what to do instead. Local.
+Result<Bytes> stop_recording();
+
+/// A communicator that stands for `workers` of the recording: until stop_replay() this thread's calls in it, and in
+/// what is made from it, are answered from the log, and nothing is communicated. Code::corrupt for a damaged log.
+///
+/// A call that is not the one in the log fails, as do all further ones: with MPI_ERR_OTHER, through the error handler
+/// of the communicator, which is MPI_ERRORS_RETURN at first (one that ends the job is not called). A failed call leaves
+/// buffers alone, makes no communicator or request (their handles are null), and says of polls that they are done, so
+/// that no loop waits for ever. The handler may throw.
+Result<MPI_Comm> start_replay(ByteView log);
+/// Ends it, whatever happened in it. Code::mismatch: the phase made other calls than those in the log, or fewer; the
+/// sentence says which. Communicators of the replay that are left stand for nothing any more: calls in them fail, but
+/// MPI_Comm_free and local ones.
+Result<void> stop_replay();
+
+/// While one lives, calls of this thread are passed to MPI unseen: for what this library does itself inside a phase.
+class Unseen {
+ public:
+  Unseen();
+  ~Unseen();
+  Unseen(const Unseen&) = delete;
+  Unseen& operator=(const Unseen&) = delete;
+};
+
+}  // namespace backstay::comm::message_log
