@@ -256,7 +256,7 @@ Rows<1> galerkin(Wire& wire, const Level& fine, const Rows<1>& prolongation, con
 /// The matrix of the level, its diagonal and the bound of its eigenvalues.
 Level make_level(Wire& wire, const Offsets& offsets, const Rows<1>& rows, const std::vector<Global>& also_used) {
   Level level;
-  std::vector<Global> used = distinct(rows.columns);
+  std::vector<Global> used = rows.columns;
   used.insert(used.end(), also_used.begin(), also_used.end());
   level.ghosts = make_ghosts(wire, offsets, used);
   level.matrix = localise(rows, level.ghosts);

@@ -11,10 +11,29 @@ namespace heat {
 
 namespace {
 
-Corners corners_of(const Element& element, int cells) {
-  Corners corners;
-  for (std::size_t c = 0; c < 8; ++c) corners[c] = place_of(element[c], cells);
-  return corners;
+/// This rank's part of the mesh, numbered and in place.
+struct Part {
+  int cells;
+  std::vector<Element> elements;
+  std::vector<OuterFace> outer;
+  Numbering numbering;
+  std::vector<Point> places;  ///< of the vertices of the numbering
+
+  [[nodiscard]] Corners corners_of(std::size_t element) const {
+    Corners corners;
+    for (std::size_t c = 0; c < 8; ++c) {
+      corners[c] = places[static_cast<std::size_t>(numbering.nodes[element][c])];
+    }
+    return corners;
+  }
+};
+
+Part make_part(Wire& wire, int cells) {
+  Part part{cells, elements_of(box_of(wire.rank(), wire.size(), cells), cells), {}, {}, {}};
+  part.outer = outer_faces(part.elements);
+  part.numbering = make_numbering(wire, part.elements, part.outer);
+  for (Global v : part.numbering.vertices) part.places.push_back(place_of(v, cells));
+  return part;
 }
 
 /// What each entry of the matrices has: of M, and of K.
@@ -52,12 +71,13 @@ std::array<double, 2>& entry(Rows<2>& rows, int row, int column) {
   return rows.values[static_cast<std::size_t>(found - rows.columns.begin())];
 }
 
-void add_elements(Rows<2>& rows, const Numbering& n, const std::vector<Element>& elements, const Problem& problem) {
-  for (std::size_t e = 0; e < elements.size(); ++e) {
-    const ElementMatrices m = integrate(corners_of(elements[e], problem.cells), problem);
+void add_elements(Rows<2>& rows, const Part& part, const Problem& problem) {
+  for (std::size_t e = 0; e < part.elements.size(); ++e) {
+    const ElementMatrices m = integrate(part.corners_of(e), problem);
+    const auto& nodes = part.numbering.nodes[e];
     for (std::size_t a = 0; a < 8; ++a) {
       for (std::size_t b = 0; b < 8; ++b) {
-        auto& values = entry(rows, n.nodes[e][a], n.nodes[e][b]);
+        auto& values = entry(rows, nodes[a], nodes[b]);
         values[mass] += m.mass[a][b];
         values[conduction] += m.conduction[a][b];
       }
@@ -65,23 +85,21 @@ void add_elements(Rows<2>& rows, const Numbering& n, const std::vector<Element>&
   }
 }
 
-void add_cooling(Rows<2>& rows, const Numbering& n, const std::vector<Element>& elements,
-                 const std::vector<OuterFace>& outer, const Problem& problem) {
-  for (const OuterFace& face : outer) {
+void add_cooling(Rows<2>& rows, const Part& part, double cooling) {
+  for (const OuterFace& face : part.outer) {
     std::array<Point, 4> corners;
     std::array<int, 4> nodes;
     bool is_floor = true;
     for (std::size_t c = 0; c < 4; ++c) {
       const auto corner = static_cast<std::size_t>(faces[face.face][c]);
-      const Global vertex = elements[face.element][corner];
-      is_floor = is_floor && is_on_floor(vertex, problem.cells);
-      corners[c] = place_of(vertex, problem.cells);
-      nodes[c] = n.nodes[face.element][corner];
+      nodes[c] = part.numbering.nodes[face.element][corner];
+      corners[c] = part.places[static_cast<std::size_t>(nodes[c])];
+      is_floor = is_floor && is_on_floor(part.elements[face.element][corner], part.cells);
     }
     if (!is_floor) continue;
     const auto m = face_mass(corners);
     for (std::size_t a = 0; a < 4; ++a) {
-      for (std::size_t b = 0; b < 4; ++b) entry(rows, nodes[a], nodes[b])[conduction] += problem.cooling * m[a][b];
+      for (std::size_t b = 0; b < 4; ++b) entry(rows, nodes[a], nodes[b])[conduction] += cooling * m[a][b];
     }
   }
 }
@@ -104,32 +122,33 @@ Rows<1> implicit_rows(Rows<2> rows, double factor, Operators& operators) {
   return implicit;
 }
 
-/// Where the matrix ends: the numbers of the mesh turn into those of its vectors.
-void place_vertices(Operators& operators, const Numbering& n, const std::vector<Element>& elements, int cells) {
+/// What the mesh leaves behind, now in the numbers of the matrix: its ghosts are others than those of the mesh.
+void keep_mesh(Operators& operators, const Part& part) {
+  const Numbering& n = part.numbering;
   operators.vertices.assign(n.vertices.begin(), n.vertices.begin() + n.owned);
-  for (Global v : operators.vertices) operators.points.push_back(place_of(v, cells));
+  operators.points.assign(part.places.begin(), part.places.begin() + n.owned);
   operators.element_nodes = n.nodes;
   for (auto& nodes : operators.element_nodes) {
     for (int& node : nodes) node = operators.levels[0].ghosts.local_of(n.numbers[static_cast<std::size_t>(node)]);
   }
-  for (const Element& e : elements) operators.source_quadrature.push_back(source_quadrature(corners_of(e, cells)));
+  for (std::size_t e = 0; e < part.elements.size(); ++e) {
+    operators.source_quadrature.push_back(source_quadrature(part.corners_of(e)));
+  }
 }
 
 }  // namespace
 
 Operators make_operators(MPI_Comm comm, const Problem& problem) {
   Wire wire(comm);
-  const std::vector<Element> elements = elements_of(box_of(wire.rank(), wire.size(), problem.cells), problem.cells);
-  const std::vector<OuterFace> outer = outer_faces(elements);
-  const Numbering numbering = make_numbering(wire, elements, outer);
-
-  Rows<2> parts = empty_rows(numbering);
-  add_elements(parts, numbering, elements, problem);
-  add_cooling(parts, numbering, elements, outer, problem);
+  const Part part = make_part(wire, problem.cells);
+  const Offsets& offsets = part.numbering.offsets;
+  Rows<2> parts = empty_rows(part.numbering);
+  add_elements(parts, part, problem);
+  add_cooling(parts, part, problem.cooling);
   Operators operators;
-  Rows<1> rows = implicit_rows(collect(wire, numbering.offsets, parts), problem.theta * problem.dt, operators);
-  operators.levels = make_levels(wire, numbering.offsets, std::move(rows), numbering.numbers, operators.coarse);
-  place_vertices(operators, numbering, elements, problem.cells);
+  Rows<1> rows = implicit_rows(collect(wire, offsets, parts), problem.theta * problem.dt, operators);
+  operators.levels = make_levels(wire, offsets, std::move(rows), part.numbering.numbers, operators.coarse);
+  keep_mesh(operators, part);
   operators.received = wire.received();
   wire.close();
   return operators;
