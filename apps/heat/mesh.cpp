@@ -35,6 +35,10 @@ Box box_of(int rank, int ranks, int cells) {
   return box;
 }
 
+void require_cells_for(int ranks, int cells) {
+  for (int rank = 0; rank < ranks; ++rank) box_of(rank, ranks, cells);
+}
+
 Global vertex_at(const Triple& at, int cells) {
   const Global side = cells + 1;
   return (at[2] * side + at[1]) * side + at[0];

@@ -20,6 +20,8 @@ struct Box {
 /// The cube halved again and again across its longest side, in proportion to the ranks of both halves. Throws
 /// std::invalid_argument where a rank would have no cell.
 Box box_of(int rank, int ranks, int cells);
+/// Throws where box_of() would for any of the ranks.
+void require_cells_for(int ranks, int cells);
 
 /// The vertex at these steps along x, y and z.
 Global vertex_at(const Triple& at, int cells);

@@ -139,6 +139,9 @@ void keep_mesh(Operators& operators, const Part& part) {
 }  // namespace
 
 Operators make_operators(MPI_Comm comm, const Problem& problem) {
+  int ranks = 1;
+  check_mpi(MPI_Comm_size(comm, &ranks), "MPI_Comm_size");
+  require_cells_for(ranks, problem.cells);  // before anybody waits for one that it does not hold for
   Wire wire(comm);
   const Part part = make_part(wire, problem.cells);
   const Offsets& offsets = part.numbering.offsets;

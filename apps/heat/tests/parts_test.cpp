@@ -57,7 +57,21 @@ TEST(Mesh, boxes_share_out_all_cells) {
   }
 }
 
-TEST(Mesh, too_many_ranks_are_refused) { EXPECT_THROW(box_of(0, 9, 2), std::invalid_argument); }
+TEST(Mesh, too_many_ranks_are_refused_by_all) {
+  EXPECT_NO_THROW(require_cells_for(7, 3));
+  EXPECT_THROW(require_cells_for(9, 2), std::invalid_argument);
+  // Most of these ranks would find cells for themselves.
+  int found = 0;
+  for (int rank = 0; rank < 16; ++rank) {
+    try {
+      box_of(rank, 16, 3);
+      ++found;
+    } catch (const std::invalid_argument&) {
+    }
+  }
+  EXPECT_EQ(found, 14);
+  EXPECT_THROW(require_cells_for(16, 3), std::invalid_argument);
+}
 
 TEST(Mesh, a_box_has_the_faces_of_its_surface) {
   EXPECT_EQ(outer_faces(elements_of({{0, 1, 2}, {2, 4, 6}}, 8)).size(), 2U * (2 * 3 + 3 * 4 + 4 * 2));

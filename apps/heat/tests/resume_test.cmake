@@ -47,8 +47,11 @@ function(same_run name run_options sign)
 endfunction()
 
 same_run(killed "--kill;2@${kill_call}" "done, after 2 launches")
-if(HAS_SPARES)
-  same_run(repaired "--opt;spares=1;--kill;2@${kill_call}" "took the place")
+# Other MPIs cannot go on after the loss of a rank.
+execute_process(COMMAND ${LAUNCHER} --version OUTPUT_VARIABLE version)
+if(version MATCHES "Open MPI")
+  same_run(repaired "--spares;1;--kill;2@${kill_call}" "spare 4 [^\n]*is rank 2 now.*done, after 1 launch")
+  same_run(first-lost "--spares;1;--kill;0@${kill_call}" "is rank 0 now.*done, after 1 launch")
 endif()
 
 # refuse(HEAT_OPTIONS SENTENCE): on the directory of the undisturbed run, whose last line is at step 27.
