@@ -90,9 +90,9 @@ void simulate(int argc, char** argv, const heat::Options& options) {
   backstay::Session run(argc, argv);  // backstay
   Setup setup;
   std::size_t printed = 0;
-  run.loop([&] {  // backstay
+  run.init([&] { make_setup(run.comm(), problem, setup); });  // backstay
+  run.loop([&] {                                              // backstay
     rank_at_work = run.rank();
-    make_setup(run.comm(), problem, setup);
     simulate_to_the_end(run, options, problem, setup, printed);
   });
 }

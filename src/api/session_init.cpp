@@ -60,12 +60,12 @@ void Session::Impl::init(const std::function<void()>& phase) {
   const InInit in_init(in_init_);
   if (!repairs()) return phase();
   const auto start = std::chrono::steady_clock::now();
-  const bool alone = next_log_ < logs_.size();
-  alone ? replay(phase) : record(phase);
+  const bool replays = next_log_ < logs_.size();
+  replays ? replay(phase) : record(phase);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const auto bytes = static_cast<double>(logs_[next_log_ - 1].size());
   journal_->event("init", {api::Journal::number("seconds", seconds), api::Journal::number("bytes", bytes)});
-  journal_->detail(cat(alone ? "set up alone, from" : "set up, with", " a log of ", human_bytes(bytes), ", in ",
+  journal_->detail(cat(replays ? "set up alone, from" : "set up, with", " a log of ", human_bytes(bytes), ", in ",
                        human_seconds(seconds)));
 }
 
