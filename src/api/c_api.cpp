@@ -424,6 +424,16 @@ int backstay_loop(backstay_session* session, backstay_body body, void* user, bac
   });
 }
 
+int backstay_init(backstay_session* session, backstay_body phase, void* user, backstay_error* error) {
+  return guarded(error, [&] {
+    if (phase == nullptr) refuse("backstay_init: the argument `phase` is NULL");
+    of(session, "backstay_init").init([&] {
+      const int returned = phase(user);
+      if (returned != 0) throw Error(Code::user, cat("the phase of backstay_init returned ", returned));
+    });
+  });
+}
+
 int backstay_wait(backstay_session* session, backstay_error* error) {
   return guarded(error, [&] { of(session, "backstay_wait").wait(); });
 }

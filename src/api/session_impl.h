@@ -85,6 +85,8 @@ class Session::Impl {
   /// Runs the body of loop(), again after each rollback and each repair.
   void loop(const std::function<void()>& body);
   [[nodiscard]] bool looping() const { return loops_ > 0; }
+  /// A loss leads to a repair here.
+  [[nodiscard]] bool is_inside() const { return looping() || in_init_; }
   [[nodiscard]] bool stopping() const { return engine_->stopping(); }
   [[nodiscard]] Status status() const;
   /// Waits for what is in flight. False: something is stuck, and nothing that it uses may be freed.
@@ -102,6 +104,8 @@ class Session::Impl {
   void note_repair(const comm::Verdict& meeting);
   void save_what_memory_holds(bool speaks);
   void say_repairs();
+  void require_that_init_can_be_recorded() const;
+  void record_together(const std::function<void()>& phase);
   void record(const std::function<void()>& phase);
   void replay(const std::function<void()>& phase);
   void find_logs();
@@ -114,8 +118,8 @@ class Session::Impl {
   std::size_t said_ = 0;       // of these
   bool crew_is_gone_ = false;  // all have parted: nobody meets any more
   bool finalize_ = false;
-  std::vector<Bytes> logs_;   // of the calls of init()
-  std::size_t next_log_ = 0;  // to be answered from; its number: this rank makes a new one
+  std::vector<Bytes> logs_;     // of init(): one for each call that all have behind them
+  std::size_t phases_ = 0;      // calls of init() that this rank has behind it
 #endif
   bool in_init_ = false;
   bool is_lost_ = false;        // ranks are missing, and nobody can take their places
@@ -148,6 +152,8 @@ class Session::Impl {
 #endif
   void let_spares_go();
   [[nodiscard]] std::uint64_t counted_commits() const;
+  /// Forgets what is protected from now on, when it is called.
+  std::function<void()> what_was_protected();
   void keep_beginning();
   void go_back_to_beginning();
   [[nodiscard]] bool a_rank_is_lost() const;

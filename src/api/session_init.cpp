@@ -1,5 +1,7 @@
 // init(): a set-up that a replacement of a lost rank goes through alone.
+#include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "api/session_impl.h"
 #include "base/text.h"
@@ -28,7 +30,7 @@ std::vector<Bytes> decode(const std::string& text) {
   return logs;
 }
 
-/// What happens at the end of a phase, also where an exception ends it.
+/// The end of a phase, also where an exception ends it.
 template <class Stop>
 auto run_until(const std::function<void()>& phase, const Stop& stop) {
   try {
@@ -39,6 +41,18 @@ auto run_until(const std::function<void()>& phase, const Stop& stop) {
   }
   return stop();
 }
+
+/// Inside init().
+class Within {
+ public:
+  explicit Within(bool& flag) : flag_(flag) { flag_ = true; }
+  ~Within() { flag_ = false; }
+  Within(const Within&) = delete;
+  Within& operator=(const Within&) = delete;
+
+ private:
+  bool& flag_;
+};
 }  // namespace
 
 void Session::Impl::init(const std::function<void()>& phase) {
@@ -47,44 +61,68 @@ void Session::Impl::init(const std::function<void()>& phase) {
   if (looping())
     throw Error(Code::invalid_argument,
                 "init() was called inside loop(): it belongs before it, as those who are not lost do not run it again");
-  if (repairs() && settings_.shrink)
-    throw Error(
-        Code::invalid_argument,
-        "init() and the option shrink do not go together: on fewer ranks the program has to set itself up anew, "
-        "inside loop()");
-  struct InInit {
-    explicit InInit(bool& flag) : flag_(flag) { flag_ = true; }
-    ~InInit() { flag_ = false; }
-    bool& flag_;
-  };
-  const InInit in_init(in_init_);
+  const Within within(in_init_);
   if (!repairs()) return phase();
+  require_that_init_can_be_recorded();
   const auto start = std::chrono::steady_clock::now();
-  const bool replays = next_log_ < logs_.size();
-  replays ? replay(phase) : record(phase);
+  const bool replays = phases_ < logs_.size();
+  if (replays)
+    replay(phase);
+  else
+    record_together(phase);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const auto bytes = static_cast<double>(logs_[next_log_ - 1].size());
-  journal_->event("init", {api::Journal::number("seconds", seconds), api::Journal::number("bytes", bytes)});
+  const auto bytes = static_cast<double>(logs_[phases_++].size());
+  journal_->event("init", {api::Journal::number("seconds", seconds), api::Journal::number("bytes", bytes),
+                           api::Journal::number("alone", replays ? 1 : 0)});
   journal_->detail(cat(replays ? "set up alone, from" : "set up, with", " a log of ", human_bytes(bytes), ", in ",
                        human_seconds(seconds)));
 }
 
-/// The log is kept before init() returns: a rank may be lost in the first step.
-void Session::Impl::record(const std::function<void()>& phase) {
+void Session::Impl::require_that_init_can_be_recorded() const {
+  if (settings_.shrink)
+    throw Error(Code::invalid_argument,
+                "init() and the option shrink do not go together: on fewer ranks the program has to set itself up anew, "
+                "inside loop()");
   if (!message_log::can_record())
     throw Error(Code::invalid_argument,
                 "init() cannot record the messages of this program, as MPI is not called through backstay in it (in "
                 "Python, or from Fortran): set the program up inside loop()");
+}
+
+/// A rank that is lost before all are through is replaced, and all run the phase again: nobody has left it. The log is
+/// kept before that, as a rank may be lost in the first step.
+void Session::Impl::record_together(const std::function<void()>& phase) {
+  left_by_error_ = false;
+  std::optional<comm::Crew::Catching> catching;
+  if (!settings_.errors_return) catching.emplace(*crew_);
+  const auto forget = what_was_protected();
+  while (true) {
+    bool finished = false;
+    try {
+      record(phase);
+      finished = !a_rank_is_lost();
+    } catch (...) {
+      left_by_error_ = !a_rank_is_lost();
+      if (left_by_error_) throw;
+    }
+    if (come_together(finished)) return;
+    must_resume_ = false;  // there is nothing yet that could differ
+    logs_.resize(phases_);
+    forget();
+  }
+}
+
+void Session::Impl::record(const std::function<void()>& phase) {
   value_or_throw(message_log::start_recording(user_comm));
   auto log = run_until(phase, [] { return message_log::stop_recording(); });
+  if (a_rank_is_lost()) throw RankLost{};  // a program that looks at no error code comes here after a loss
   if (log) logs_.push_back(std::move(*log));
-  value_or_throw(engine_->keep_log(log ? Result<std::string>(encode(logs_)) : log.failure()));
-  next_log_ = logs_.size();
+  value_here(engine_->keep_log(log ? Result<std::string>(encode(logs_)) : log.failure()));
 }
 
 void Session::Impl::replay(const std::function<void()>& phase) {
   const MPI_Comm workers = user_comm;
-  user_comm = value_or_throw(message_log::start_replay(logs_[next_log_++]));
+  user_comm = value_or_throw(message_log::start_replay(logs_[phases_]));
   const auto ended = run_until(phase, [&] {
     user_comm = workers;
     return message_log::stop_replay();
@@ -92,10 +130,11 @@ void Session::Impl::replay(const std::function<void()>& phase) {
   value_or_throw(ended);
 }
 
-/// After a repair: for those who have taken places. The others have been through init(), and have theirs.
+/// After a repair, for those who have taken places: the logs of the phases that the others have behind them.
 void Session::Impl::find_logs() {
-  const auto found = value_or_throw(engine_->find_log());
-  if (logs_.empty()) logs_ = decode(found);
+  const auto found = value_or_throw(engine_->find_log(static_cast<std::int64_t>(phases_)));
+  if (logs_.empty()) logs_ = decode(found.log);
+  logs_.resize(std::min(logs_.size(), static_cast<std::size_t>(found.phases)));
 }
 
 }  // namespace backstay

@@ -31,11 +31,7 @@ void Session::Impl::loop(const std::function<void()>& body) {
   require_no_init("loop()");
   const Depth depth(loops_);
   left_by_error_ = false;
-  const auto before = regions_.names(), statics_before = statics_.names();
-  const auto forget_what_it_protected = [&] {
-    regions_.keep_only(before);
-    statics_.keep_only(statics_before);
-  };
+  const auto forget_what_it_protected = what_was_protected();
   if (repairs() && loops_ == 1) keep_beginning();
 #if BACKSTAY_HAVE_MPI
   std::optional<comm::Crew::Catching> catching;
@@ -59,6 +55,13 @@ void Session::Impl::loop(const std::function<void()>& body) {
     if (come_together(finished)) return;
     forget_what_it_protected();
   }
+}
+
+std::function<void()> Session::Impl::what_was_protected() {
+  return [this, regions = regions_.names(), statics = statics_.names()] {
+    regions_.keep_only(regions);
+    statics_.keep_only(statics);
+  };
 }
 
 /// Until the first line is whole there is nothing else to roll back to.
@@ -105,7 +108,7 @@ bool Session::Impl::repairs() const { return crew_ && crew_->repairs(); }
 void Session::Impl::leave_if_lost() {
   if (!a_rank_is_lost()) return;
   crew_->alarm()->ring_if_asked();
-  if (looping()) throw RankLost{};
+  if (is_inside()) throw RankLost{};
   throw Error(
       Code::rank_lost,
       "a rank was lost while this one was not inside loop(), so nothing can be repaired: start the job again; it "

@@ -645,10 +645,14 @@ Result<void> Engine::keep_log(const Result<std::string>& log) {
   return engine::keep_log(**level, *log, job_, config_.topology, groups_.app());
 }
 
-Result<std::string> Engine::find_log() {
+Result<Engine::FoundLog> Engine::find_log(std::int64_t phases) {
   const auto level = level_of_logs();
   if (!level) return level.failure();
-  return engine::find_log(**level, config_.topology, groups_.app(), hooks_.say);
+  auto log = engine::find_log(**level, config_.topology, groups_.app(), hooks_.say);
+  if (!log) return log.failure();
+  const auto most = groups_.app().all_max({phases});
+  if (!most) return most.failure();
+  return FoundLog{std::move(*log), most->front()};
 }
 
 Result<Verified> Engine::verify() {

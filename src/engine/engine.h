@@ -90,8 +90,12 @@ class Engine {
   /// Collective, before the first checkpoint: the messages that set this rank up, or why there is no log of them, which
   /// is the failure of all. See engine/kept_log.h.
   Result<void> keep_log(const Result<std::string>& log);
-  /// Collective, right after open().
-  Result<std::string> find_log();
+  struct FoundLog {
+    std::string log;
+    std::int64_t phases = 0;  ///< the most that any rank brought
+  };
+  /// Collective, right after open(). `phases`: how many of its phases this rank has behind it.
+  Result<FoundLog> find_log(std::int64_t phases);
 
   /// After Outcome::stop: the line of that call was committed at some level; the same on every rank.
   [[nodiscard]] bool last_line_is_whole() const;
