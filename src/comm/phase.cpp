@@ -100,20 +100,20 @@ void check_log(Phase& phase) {
 /// The next entry is of this call.
 bool agrees(Phase& phase, const Call& call) {
   const Member* const known = phase.find(call.comm);
-  const auto here = sentence_of(call.name, known == nullptr ? other_number : known->number, call.words, call.facts);
+  const std::int64_t number = known == nullptr ? other_number : known->number;
+  const auto here = [&] { return sentence_of(call.name, number, call.words, call.facts); };
   if (phase.reader.at_end()) {
     phase.give_up(cat("the phase makes more MPI calls than the ", phase.calls, " of its recording; the first one is ",
-                      here, same_calls));
+                      here(), same_calls));
     return false;
   }
   const auto head = phase.reader.begin();
   check_log(phase);
   if (phase.in_vain) return false;
-  const std::int64_t number = known == nullptr ? other_number : known->number;
   if (head.name == call.name && head.comm == number && head.facts == call.facts) return true;
   const bool same_words = head.name == call.name && head.facts.size() == call.facts.size();
   const auto there = sentence_of(head.name, head.comm, same_words ? call.words : "", head.facts);
-  phase.give_up(cat("MPI call ", phase.calls + 1, " of the phase is ", here, ", and in its recording it was ", there,
+  phase.give_up(cat("MPI call ", phase.calls + 1, " of the phase is ", here(), ", and in its recording it was ", there,
                     same_calls));
   return false;
 }
