@@ -6,6 +6,7 @@
 
 #include "comm/message_log.h"
 #include "comm/mpi_operation.h"
+#include "comm/ulfm.h"
 
 namespace backstay::comm::message_log {
 
@@ -290,11 +291,21 @@ void check_requests(Phase& phase) {
     phase.give_up("a message that was probed for in the phase was not received in it; receive it there");
 }
 
+/// What is used later must not run in one process as if that were all. MPI refuses what is revoked; without that, calls
+/// are watched as long as something is left.
 void leave_stand_ins(Phase& phase) {
   for (auto& [request, shared] : phase.requests) PMPI_Grequest_complete(request);
-  const std::lock_guard lock(phase_mutex());
-  for (const auto& [comm, member] : phase.comms)
-    if (member.number != self_number) left_over().insert(comm);
+  const bool can_revoke = survives_losses();
+  for (const auto& [comm, member] : phase.comms) {
+    if (member.number == self_number) continue;
+    if (can_revoke) {
+      revoke(comm);
+    } else if (comm != phase.workers) {
+      const std::lock_guard lock(phase_mutex());
+      left_over().insert(comm);
+    }
+  }
+  if (!can_revoke && phase.find(phase.workers) != nullptr) PMPI_Comm_free(&phase.workers);
 }
 }  // namespace
 

@@ -109,6 +109,32 @@ std::string why(const Result<Bytes>& result) { return result ? "" : result.failu
     EXPECT_NE(why(said).find(words), std::string::npos) << why(said) << "\n" << words; \
   } while (false)
 
+template <class Call>
+double nanoseconds(const Call& call) {
+  double best = 1e9;
+  constexpr int calls = 1000000;
+  for (int round = 0; round < 5; ++round) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < calls; ++i) call();
+    best = std::min(best, std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return best / calls;
+}
+
+/// Printed, not judged: a machine may be busy. First of all tests: without ULFM, calls are watched while a communicator
+/// of a replay is left.
+TEST(MessageLog, a_call_outside_a_phase_costs_little_more_than_mpi_s) {
+  int rank = 0, flag = 0;
+  const double ours = nanoseconds([&] { MPI_Comm_rank(MPI_COMM_SELF, &rank); });
+  const double theirs = nanoseconds([&] { PMPI_Comm_rank(MPI_COMM_SELF, &rank); });
+  MPI_Request none = MPI_REQUEST_NULL;
+  const double our_test = nanoseconds([&] { MPI_Test(&none, &flag, MPI_STATUS_IGNORE); });
+  const double their_test = nanoseconds([&] { PMPI_Test(&none, &flag, MPI_STATUS_IGNORE); });
+  if (rank_of() == 0)
+    std::cout << "MPI_Comm_rank " << ours << " ns, PMPI_Comm_rank " << theirs << " ns; MPI_Test " << our_test
+              << " ns, PMPI_Test " << their_test << " ns\n";
+}
+
 TEST(MessageLog, every_rank_runs_the_phase_again_alone_and_one_rank_runs_that_of_another) {
   ASSERT_TRUE(log::can_record());
   const OwnComm comm;
@@ -137,11 +163,12 @@ TEST(MessageLog, every_rank_runs_the_phase_again_alone_and_one_rank_runs_that_of
   }
 }
 
-TEST(MessageLog, a_million_polls_that_find_nothing_take_no_room) {
+TEST(MessageLog, polls_that_find_nothing_take_no_room) {
+  constexpr int polls = 200000;
   const OwnComm comm;
   const auto body = [](MPI_Comm in) {
     int found = 0;
-    for (int i = 0; i < 1000000; ++i) MPI_Iprobe(MPI_ANY_SOURCE, 7, in, &found, MPI_STATUS_IGNORE);
+    for (int i = 0; i < polls; ++i) MPI_Iprobe(MPI_ANY_SOURCE, 7, in, &found, MPI_STATUS_IGNORE);
     EXPECT_EQ(found, 0);
   };
   const auto recorded = record(comm, body);
@@ -150,7 +177,7 @@ TEST(MessageLog, a_million_polls_that_find_nothing_take_no_room) {
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(why(replay(*recorded, body)), "");
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (rank_of() == 0) std::cout << "a poll from the log: " << seconds * 1e3 << " ns\n";
+  if (rank_of() == 0) std::cout << "a poll from the log: " << seconds / polls * 1e9 << " ns\n";
 }
 
 TEST(MessageLog, a_large_receive_is_kept_whole) {
@@ -172,7 +199,6 @@ TEST(MessageLog, a_large_receive_is_kept_whole) {
   EXPECT_EQ(in, again);
 }
 
-/// Calls that no log can answer. `size`: they need two ranks or more.
 TEST(MessageLog, what_a_log_cannot_answer_is_said_at_the_end_of_the_recording) {
   const OwnComm comm;
   const auto refused = [&](const Body& body, const char* words) {
@@ -353,7 +379,7 @@ TEST(MessageLog, what_a_replay_leaves_behind_stands_for_nothing_any_more) {
   EXPECT_EQ(MPI_Barrier(kept), MPI_SUCCESS);
   MPI_Comm_free(&kept);
   ASSERT_EQ(why(replay(*recorded, body)), "");
-  EXPECT_EQ(MPI_Barrier(kept), MPI_ERR_OTHER);
+  EXPECT_NE(MPI_Barrier(kept), MPI_SUCCESS);
   EXPECT_EQ(MPI_Comm_free(&kept), MPI_SUCCESS);
   EXPECT_EQ(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);
 }
@@ -380,31 +406,6 @@ TEST(MessageLog, one_phase_at_a_time) {
   EXPECT_SAYS(log::stop_replay(), Code::invalid_argument, "has not begun");
   EXPECT_TRUE(log::stop_recording().ok());
   EXPECT_SAYS(log::stop_recording(), Code::invalid_argument, "has not begun");
-}
-
-template <class Call>
-double nanoseconds(const Call& call) {
-  double best = 1e9;
-  constexpr int calls = 1000000;
-  for (int round = 0; round < 5; ++round) {
-    const auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < calls; ++i) call();
-    best = std::min(best, std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count());
-  }
-  return best / calls;
-}
-
-/// Printed, not judged: a machine may be busy.
-TEST(MessageLog, a_call_outside_a_phase_costs_little_more_than_mpi_s) {
-  int rank = 0, flag = 0;
-  const double ours = nanoseconds([&] { MPI_Comm_rank(MPI_COMM_SELF, &rank); });
-  const double theirs = nanoseconds([&] { PMPI_Comm_rank(MPI_COMM_SELF, &rank); });
-  MPI_Request none = MPI_REQUEST_NULL;
-  const double our_test = nanoseconds([&] { MPI_Test(&none, &flag, MPI_STATUS_IGNORE); });
-  const double their_test = nanoseconds([&] { PMPI_Test(&none, &flag, MPI_STATUS_IGNORE); });
-  if (rank_of() == 0)
-    std::cout << "MPI_Comm_rank " << ours << " ns, PMPI_Comm_rank " << theirs << " ns; MPI_Test " << our_test
-              << " ns, PMPI_Test " << their_test << " ns\n";
 }
 
 }  // namespace
