@@ -357,10 +357,12 @@ Result<MPI_Comm> start_replay(ByteView log) {
   Flow flow(&phase, Flow::Way::out);
   exchange_member(flow, member);
   phase.reader.end(false);
-  const auto made = check(PMPI_Comm_split(MPI_COMM_SELF, 0, 0, &phase.workers));
-  if (phase.in_vain || !phase.reader.complete() || !made) {
+  const bool whole = !flow.failed() && phase.reader.complete();
+  const auto made = whole ? check(PMPI_Comm_split(MPI_COMM_SELF, 0, 0, &phase.workers))
+                          : fail(Code::corrupt, "a message log is damaged: its beginning is incomplete");
+  if (!made) {
     (void)end_phase(true);
-    return made ? fail(Code::corrupt, "a message log is damaged: its beginning is incomplete") : made.failure();
+    return made.failure();
   }
   PMPI_Comm_set_errhandler(phase.workers, MPI_ERRORS_RETURN);
   phase.add(MPI_COMM_SELF, self_member(member));
