@@ -137,7 +137,7 @@ Bytes seal(ByteView raw) {
   front.number(static_cast<std::uint64_t>(raw.size()));
   Bytes out = front.message();
   out.resize(seal_size);
-  isal_zstream stream;
+  isal_zstream stream{};  // isal_deflate_init leaves out what it is given to read
   isal_deflate_init(&stream);
   std::vector<std::uint8_t> work(ISAL_DEF_LVL1_DEFAULT);
   stream.level = 1;
@@ -173,7 +173,7 @@ Result<Bytes> unseal(ByteView sealed) {
   if (crc_of_sealed(sealed) != crc) return damaged("its checksum is another one");
   if (length / greatest_ratio > sealed.size()) return damaged("its length cannot be");
   Bytes raw(length);
-  inflate_state state;
+  inflate_state state{};
   isal_inflate_init(&state);
   auto rest = sealed.subspan(seal_size);
   std::size_t filled = 0;

@@ -171,7 +171,7 @@ void Flow::numbers(int* values, std::int64_t count) {
 
 void Flow::text(char* at, int* length, int room) {
   number(*length);
-  if (*length >= room) give_up("a text in the log is longer than MPI allows");
+  if (*length < 0 || *length >= room) give_up("a text in the log is longer than MPI allows");
   if (failed()) *length = 0;
   for (int i = 0; i < *length; ++i) number(at[i]);
   at[*length] = '\0';

@@ -144,7 +144,7 @@ int MPI_Group_compare(MPI_Group one, MPI_Group other, int* result) {
 int MPI_Group_translate_ranks(MPI_Group from, int count, const int ranks[], MPI_Group to, int translated[]) {
   const auto real = [&] { return PMPI_Group_translate_ranks(from, count, ranks, to, translated); };
   if (quiet()) return real();
-  return ask_group("MPI_Group_translate_ranks", {count}, translated, count, real);
+  return ask_group("MPI_Group_translate_ranks", Facts(ranks, ranks + count), translated, count, real);
 }
 
 int MPI_Topo_test(MPI_Comm comm, int* topology) {
@@ -184,7 +184,9 @@ int MPI_Cart_coords(MPI_Comm comm, int rank, int room, int coords[]) {
 int MPI_Cart_rank(MPI_Comm comm, const int coords[], int* rank) {
   const auto real = [&] { return PMPI_Cart_rank(comm, coords, rank); };
   if (quiet()) return real();
-  return ask("MPI_Cart_rank", comm, {}, rank, 1, real);
+  // A grid has two neighbours in each direction.
+  const Facts facts = is_of_phase(comm) ? Facts(coords, coords + sources_in(comm).size() / 2) : Facts();
+  return ask("MPI_Cart_rank", comm, facts, rank, 1, real);
 }
 
 int MPI_Cart_shift(MPI_Comm comm, int direction, int steps, int* from, int* to) {

@@ -142,7 +142,10 @@ void exchange(Flow& flow, const Completion& call, const std::vector<MPI_Request>
   if (flow.failed())
     for (int i = 0; i < call.count; ++i) call.requests[i] = MPI_REQUEST_NULL;
   if (call.flag != nullptr) flow.number(*call.flag, 1);
-  if (call.flag != nullptr && *call.flag == 0) return flow.idle();
+  if (call.flag != nullptr && *call.flag == 0) {
+    if (call.done != nullptr) *call.done = MPI_UNDEFINED;
+    return flow.idle();
+  }
   if (call.done != nullptr) flow.number(*call.done, MPI_UNDEFINED);
   const bool of_some = call.of == Completion::Of::some;
   const auto positions = positions_of(flow, call, handles);

@@ -32,8 +32,8 @@ Result<Bytes> stop_recording();
 /// that no loop waits for ever. The handler may throw.
 Result<MPI_Comm> start_replay(ByteView log);
 /// Ends it, whatever happened in it. Code::mismatch: the phase made other calls than those in the log, or fewer; the
-/// sentence says which. Communicators of the replay that are left stand for nothing any more: calls in them fail, but
-/// MPI_Comm_free and local ones.
+/// sentence says which. That communicator, and what is left of those made from it, stand for nothing any more: calls in
+/// them fail, but MPI_Comm_free of the latter.
 Result<void> stop_replay();
 
 /// While one lives, calls of this thread are passed to MPI unseen: for what this library does itself inside a phase.

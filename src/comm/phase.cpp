@@ -6,6 +6,7 @@
 
 #include "comm/message_log.h"
 #include "comm/mpi_operation.h"
+#include "comm/ulfm.h"
 
 namespace backstay::comm::message_log {
 
@@ -100,20 +101,20 @@ void check_log(Phase& phase) {
 /// The next entry is of this call.
 bool agrees(Phase& phase, const Call& call) {
   const Member* const known = phase.find(call.comm);
-  const auto here = sentence_of(call.name, known == nullptr ? other_number : known->number, call.words, call.facts);
+  const std::int64_t number = known == nullptr ? other_number : known->number;
+  const auto here = [&] { return sentence_of(call.name, number, call.words, call.facts); };
   if (phase.reader.at_end()) {
     phase.give_up(cat("the phase makes more MPI calls than the ", phase.calls, " of its recording; the first one is ",
-                      here, same_calls));
+                      here(), same_calls));
     return false;
   }
   const auto head = phase.reader.begin();
   check_log(phase);
   if (phase.in_vain) return false;
-  const std::int64_t number = known == nullptr ? other_number : known->number;
   if (head.name == call.name && head.comm == number && head.facts == call.facts) return true;
   const bool same_words = head.name == call.name && head.facts.size() == call.facts.size();
   const auto there = sentence_of(head.name, head.comm, same_words ? call.words : "", head.facts);
-  phase.give_up(cat("MPI call ", phase.calls + 1, " of the phase is ", here, ", and in its recording it was ", there,
+  phase.give_up(cat("MPI call ", phase.calls + 1, " of the phase is ", here(), ", and in its recording it was ", there,
                     same_calls));
   return false;
 }
@@ -290,11 +291,21 @@ void check_requests(Phase& phase) {
     phase.give_up("a message that was probed for in the phase was not received in it; receive it there");
 }
 
+/// What is used later must not run in one process as if that were all. MPI refuses what is revoked; without that, calls
+/// are watched as long as something is left.
 void leave_stand_ins(Phase& phase) {
   for (auto& [request, shared] : phase.requests) PMPI_Grequest_complete(request);
-  const std::lock_guard lock(phase_mutex());
-  for (const auto& [comm, member] : phase.comms)
-    if (member.number != self_number) left_over().insert(comm);
+  const bool can_revoke = survives_losses();
+  for (const auto& [comm, member] : phase.comms) {
+    if (member.number == self_number) continue;
+    if (can_revoke) {
+      revoke(comm);
+    } else if (comm != phase.workers) {
+      const std::lock_guard lock(phase_mutex());
+      left_over().insert(comm);
+    }
+  }
+  if (!can_revoke && phase.find(phase.workers) != nullptr) PMPI_Comm_free(&phase.workers);
 }
 }  // namespace
 
@@ -346,10 +357,12 @@ Result<MPI_Comm> start_replay(ByteView log) {
   Flow flow(&phase, Flow::Way::out);
   exchange_member(flow, member);
   phase.reader.end(false);
-  const auto made = check(PMPI_Comm_split(MPI_COMM_SELF, 0, 0, &phase.workers));
-  if (phase.in_vain || !phase.reader.complete() || !made) {
+  const bool whole = !flow.failed() && phase.reader.complete();
+  const auto made = whole ? check(PMPI_Comm_split(MPI_COMM_SELF, 0, 0, &phase.workers))
+                          : fail(Code::corrupt, "a message log is damaged: its beginning is incomplete");
+  if (!made) {
     (void)end_phase(true);
-    return made ? fail(Code::corrupt, "a message log is damaged: its beginning is incomplete") : made.failure();
+    return made.failure();
   }
   PMPI_Comm_set_errhandler(phase.workers, MPI_ERRORS_RETURN);
   phase.add(MPI_COMM_SELF, self_member(member));
