@@ -277,12 +277,11 @@ class BACKSTAY_EXPORT Session {
   /// Collective, before loop(): runs `phase`, in which the program sets itself up with messages (meshes, operators,
   /// neighbour lists). With the option spares what each rank receives in it is recorded, and the log kept with other
   /// ranks. Who takes the place of a lost rank runs the phase alone, its calls of MPI answered from the log, while the
-  /// others keep what they have; where one is lost inside it, all run it again. So its results must not change after it; it communicates in comm() alone and in what
-  /// it makes from it, which is of no use after it; and backstay's collective calls do not belong in it. In C and C++,
-  /// with MPI called by the thread that calls init(). Otherwise `phase` is just run.
-  /// Code::invalid_argument: a log cannot answer what it does; Code::mismatch, for a replacement: it made other calls
-  /// than before, as its input was another one.
-  /// Source: ExaFLOW D2.4, section 2.5.
+  /// others keep what they have; where one is lost inside it, all run it again. So its results must not change after
+  /// it; it communicates in comm() alone and in what it makes from it, which is of no use after it; and backstay's
+  /// collective calls do not belong in it. In C and C++, with MPI called by the thread that calls init(). Otherwise
+  /// `phase` is just run. Code::invalid_argument: a log cannot answer what it does; Code::mismatch, for a replacement:
+  /// it made other calls than before, as its input was another one. Source: ExaFLOW D2.4, section 2.5.
   void init(const std::function<void()>& phase);
   /// Takes a checkpoint if one is due. Returns after the capture; no barrier (docs/limitations.md
   /// says when a rank waits for one that is more than a step behind).

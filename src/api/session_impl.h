@@ -118,8 +118,8 @@ class Session::Impl {
   std::size_t said_ = 0;       // of these
   bool crew_is_gone_ = false;  // all have parted: nobody meets any more
   bool finalize_ = false;
-  std::vector<Bytes> logs_;     // of init(): one for each call that all have behind them
-  std::size_t phases_ = 0;      // calls of init() that this rank has behind it
+  std::vector<Bytes> logs_;  // of init(): one for each call that all have behind them
+  std::size_t phases_ = 0;   // calls of init() that this rank has behind it
 #endif
   bool in_init_ = false;
   bool is_lost_ = false;        // ranks are missing, and nobody can take their places

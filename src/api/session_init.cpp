@@ -80,9 +80,10 @@ void Session::Impl::init(const std::function<void()>& phase) {
 
 void Session::Impl::require_that_init_can_be_recorded() const {
   if (settings_.shrink)
-    throw Error(Code::invalid_argument,
-                "init() and the option shrink do not go together: on fewer ranks the program has to set itself up anew, "
-                "inside loop()");
+    throw Error(
+        Code::invalid_argument,
+        "init() and the option shrink do not go together: on fewer ranks the program has to set itself up anew, "
+        "inside loop()");
   if (!message_log::can_record())
     throw Error(Code::invalid_argument,
                 "init() cannot record the messages of this program, as MPI is not called through backstay in it (in "

@@ -83,13 +83,17 @@ class Application:
 
 
 def applications(build: Path, steps: int) -> list[Application]:
-    """A program in C++ with communicators of its own, one in C, and the Taylor-Green vortex."""
+    """A program in C++ with communicators of its own, one in C, the Taylor-Green vortex, and one with a set-up in init()."""
     return [
         Application("stepper", build / "tests" / "crash" / "stepper", [str(steps)], "hash"),
         Application("looper", build / "tests" / "crash" / "looper", [str(10 * steps)], "sum"),
         Application(
             "tgv", build / "apps" / "tgv" / "tgv",
             ["--n", "24", "--steps", str(max(20, steps // 6)), "--quiet", "--csv", "DIR/curve.csv"], "curve.csv",
+        ),
+        Application(
+            "heat", build / "apps" / "heat" / "heat",
+            ["--cells", "16", "--steps", str(max(20, steps // 8)), "--quiet", "--csv", "DIR/curve.csv"], "curve.csv",
         ),
     ]  # fmt: skip
 
@@ -338,7 +342,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=1200)
     parser.add_argument("--apart", type=float, default=0, help="seconds from a kill to the next at least; 0: any")
     parser.add_argument("--close", type=float, default=0, help="the part of kills within 80 ms of the one before")
-    parser.add_argument("--only", choices=["stepper", "looper", "tgv"], help="this program only")
+    parser.add_argument("--only", choices=["stepper", "looper", "tgv", "heat"], help="this program only")
     parser.add_argument("--build", type=Path, default=built(), help="the build tree with the programs")
     options = parser.parse_args(arguments)
     start = time.monotonic()
