@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -215,7 +216,7 @@ class LoggedPhase {
     MPI_Send_init(out.data(), 6, MPI_INT, right_, 11, comm_, &requests[1]);
     MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);  // nothing to wait for
     for (int i = 0; i < 3; ++i) {
-      out = values(6);
+      std::ranges::copy(values(6), out.begin());
       if (i == 1) {
         MPI_Start(&requests[0]);
         MPI_Start(&requests[1]);
@@ -339,6 +340,7 @@ class LoggedPhase {
     const int root = 0, n = size_;
     const auto some = counts(), at = places();
     const auto out = values(n * n + 10);
+    const std::vector<int> ones(n, 1);
     std::vector<MPI_Request> requests;
     std::vector<std::vector<int>> in;
     in.reserve(20);
@@ -356,7 +358,7 @@ class LoggedPhase {
     MPI_Ialltoall(out.data(), 1, MPI_INT, room(), 1, MPI_INT, comm_, next());
     MPI_Ireduce(out.data(), room(), 3, MPI_INT, MPI_MAX, root, comm_, next());
     MPI_Iallreduce(out.data(), room(), 3, MPI_INT, MPI_MAX, comm_, next());
-    MPI_Ireduce_scatter(out.data(), room(), std::vector<int>(n, 1).data(), MPI_INT, MPI_MAX, comm_, next());
+    MPI_Ireduce_scatter(out.data(), room(), ones.data(), MPI_INT, MPI_MAX, comm_, next());
     MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
     requests.clear();
     MPI_Ireduce_scatter_block(out.data(), room(), 1, MPI_INT, MPI_MAX, comm_, next());
