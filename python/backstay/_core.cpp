@@ -248,6 +248,11 @@ void unprotect(PySession& self, const std::string& name) {
   self.get().unprotect(name);
 }
 
+void init(PySession& self, const nb::object& phase) {
+  self.require_no_call("init()");
+  self.get().init([&] { phase(); });
+}
+
 /// Runs `body` again for as long as it ends in the Python exception `rolled_back`.
 void loop(PySession& self, const nb::object& body, const nb::object& rolled_back) {
   self.require_no_call("loop()");
@@ -444,6 +449,7 @@ void add_session(nb::module_& m) {
       .def_rw("protects_statics", &PySession::protects_statics)
       .def("checkpoint", checkpoint)
       .def("resume", resume)
+      .def("init", init)
       .def("loop", loop)
       .def("rollback", rollback)
       .def("wait", [](PySession& self) { self.call("wait()", [&] { self.get().wait(); }); })

@@ -330,6 +330,11 @@ class Session:
         self._look_for_replaced(False)
         return resumed
 
+    def init(self, phase: Callable[[], Any]) -> None:
+        """Collective, before loop(): runs `phase`, in which the program sets itself up. With the option spares it is
+        refused: messages of mpi4py cannot be recorded for who takes a lost rank's place, so set up inside loop()."""
+        self._core.init(phase)
+
     def loop(self, body: Callable[[], Any]):
         """Runs `body` and gives what it returns; when it calls rollback(), runs it again from its start, where resume()
         puts back the newest line. With the option spares also when a rank was lost: another process has its place then,

@@ -1,6 +1,7 @@
 // init(): a set-up that a replacement of a lost rank goes through alone.
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <optional>
 
 #include "api/session_impl.h"
@@ -28,18 +29,6 @@ std::vector<Bytes> decode(const std::string& text) {
     logs.emplace_back(log.begin(), log.end());
   }
   return logs;
-}
-
-/// The end of a phase, also where an exception ends it.
-template <class Stop>
-auto run_until(const std::function<void()>& phase, const Stop& stop) {
-  try {
-    phase();
-  } catch (...) {
-    (void)stop().ok();
-    throw;
-  }
-  return stop();
 }
 
 /// Inside init().
@@ -115,20 +104,48 @@ void Session::Impl::record_together(const std::function<void()>& phase) {
 
 void Session::Impl::record(const std::function<void()>& phase) {
   value_or_throw(message_log::start_recording(user_comm));
-  auto log = run_until(phase, [] { return message_log::stop_recording(); });
+  try {
+    phase();
+  } catch (...) {
+    (void)message_log::stop_recording().ok();
+    throw;
+  }
+  auto log = message_log::stop_recording();
   if (a_rank_is_lost()) throw RankLost{};  // a program that looks at no error code comes here after a loss
   if (log) logs_.push_back(std::move(*log));
   value_here(engine_->keep_log(log ? Result<std::string>(encode(logs_)) : log.failure()));
 }
 
+namespace {
+void leave(MPI_Comm*, int*, ...) {
+  throw Error(Code::comm, "an MPI call failed in a set-up that is answered from a log");
+}
+
+/// A call that the log does not answer leads out of the phase, and not on to a program that looks at no error code.
+void leave_on_errors(MPI_Comm stand_in) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  MPI_Comm_create_errhandler(leave, &handler);
+  MPI_Comm_set_errhandler(stand_in, handler);
+  MPI_Errhandler_free(&handler);
+}
+}  // namespace
+
 void Session::Impl::replay(const std::function<void()>& phase) {
   const MPI_Comm workers = user_comm;
   user_comm = value_or_throw(message_log::start_replay(logs_[phases_]));
-  const auto ended = run_until(phase, [&] {
-    user_comm = workers;
-    return message_log::stop_replay();
-  });
-  value_or_throw(ended);
+  if (!settings_.errors_return) leave_on_errors(user_comm);
+  std::exception_ptr thrown;
+  try {
+    phase();
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  user_comm = workers;
+  const auto ended = message_log::stop_replay();
+  if (!ended)
+    throw Error(ended.failure().code,
+                cat("rank ", rank, " cannot be set up from its message log: ", ended.failure().what));
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 /// After a repair, for those who have taken places: the logs of the phases that the others have behind them.

@@ -8,7 +8,7 @@
 #include <mpi.h>
 
 #include "comm/crew.h"
-#include "comm/phase.h"
+#include "comm/message_log/phase.h"
 
 namespace backstay::comm::message_log {
 

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "comm/fake_comm.h"
 #include "store/faulty_store.h"
+#include "store/memory_store.h"
 
 namespace backstay::engine {
 namespace {
@@ -109,6 +110,68 @@ class EngineTest : public ::testing::Test {
   }
   fs::path dir_;
 };
+
+/// What ranks received while they set themselves up, after `lost` have died.
+void expect_logs_after_loss_of(const fs::path& dir, const std::vector<LevelConfig>& levels, int nodes,
+                               const std::vector<std::size_t>& lost, bool found) {
+  constexpr int ranks = 4;
+  std::array<std::shared_ptr<store::Store>, ranks> memory;
+  for (auto& store : memory) store = store::make_memory_store();
+  const auto run = [&](const std::function<void(Engine&, int)>& act) {
+    comm::run_ranks(ranks, [&](comm::Comm& comm) {
+      const auto rank = static_cast<std::size_t>(comm.rank());
+      Rank job(comm, dir, levels, nodes, [&](EngineConfig& config) { config.memory = memory[rank]; });
+      act(*job.engine, comm.rank());
+    });
+  };
+  const auto log_of = [](int rank) { return std::string(static_cast<std::size_t>(5000 * rank), 'a'); };
+  run([&](Engine& engine, int rank) {
+    const auto none = engine.find_log(0);
+    ASSERT_TRUE(none.ok()) << none.failure().what;
+    EXPECT_EQ(none->log, "");
+    EXPECT_TRUE(engine.keep_log(std::string("the first phase")).ok());
+    EXPECT_TRUE(engine.keep_log(log_of(rank)).ok());
+  });
+  for (const auto rank : lost) memory[rank] = store::make_memory_store();
+  for (int turn = 0; turn < 2; ++turn) {  // the second time nothing has to be rebuilt any more
+    run([&](Engine& engine, int rank) {
+      const auto log = engine.find_log(rank == 1 ? 0 : 2);
+      ASSERT_EQ(log.ok(), found);
+      if (!found) {
+        EXPECT_EQ(log.failure().code, Code::corrupt);
+        return;
+      }
+      EXPECT_EQ(log->phases, 2);
+      EXPECT_EQ(log->log, log_of(rank)) << rank;
+    });
+  }
+}
+
+TEST_F(EngineTest, the_log_of_a_rank_is_there_after_its_loss) {
+  const auto shared = level(LevelKind::shared);
+  for (std::size_t lost = 0; lost < 4; ++lost) expect_logs_after_loss_of(dir_, {shared}, 4, {lost}, true);
+  expect_logs_after_loss_of(dir_, {shared}, 1, {2}, true);
+  expect_logs_after_loss_of(dir_, {shared}, 2, {2, 3}, true);
+  expect_logs_after_loss_of(dir_, {shared}, 4, {0, 1, 2}, false);
+}
+
+TEST_F(EngineTest, logs_have_the_strongest_parity_of_the_levels) {
+  auto memory = level(LevelKind::memory);
+  memory.parity = {2, 2, {}};
+  expect_logs_after_loss_of(dir_, {memory, level(LevelKind::shared)}, 4, {1, 3}, true);
+  expect_logs_after_loss_of(dir_, {memory}, 4, {0, 1}, true);
+}
+
+TEST_F(EngineTest, a_rank_without_a_log_is_the_failure_of_all) {
+  comm::run_ranks(3, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, {level(LevelKind::shared)});
+    const auto kept =
+        rank.engine->keep_log(comm.rank() == 1 ? Result<std::string>(fail(Code::invalid_argument, "no log"))
+                                               : Result<std::string>(std::string("a log")));
+    ASSERT_FALSE(kept.ok());
+    EXPECT_EQ(kept.failure().what, "rank 1: no log");
+  });
+}
 
 TEST_F(EngineTest, every_level_and_layout_comes_back_on_any_number_of_ranks) {
   for (const auto& config :

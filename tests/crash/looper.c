@@ -5,7 +5,7 @@
  * LOOPER_EXITS, LOOPER_ABORTS, LOOPER_ERRS=PROCESS,STEP: that one calls exit(4) or MPI_Abort at that step, or makes a
  * mistake in MPI that is fatal.
  * LOOPER_RETURNS=PROCESS,STEP: the body of that one, or with PROCESS -1 of all, returns an error at that step.
- * LOOPER_STATUS=N: what all end with. */
+ * LOOPER_STATUS=N: what all end with. LOOPER_INIT=1: what it starts from comes of messages in backstay_init. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +21,7 @@ typedef struct {
   backstay_session* session;
   int64_t step, steps;
   double cells[CELLS];
+  double offset;         /* from backstay_init */
   double weights[CELLS]; /* static: made at a fresh start only, or put back */
 } simulation;
 
@@ -35,6 +36,21 @@ static int is_me(const char* variable, unsigned* second) {
   int process = -1;
   return text != NULL && mine != NULL && sscanf(text, "%d,%u", &process, second) == 2 &&
          (process == -1 || process == atoi(mine));
+}
+
+/* What the others begin with, too. */
+static int set_up(void* user) {
+  simulation* s = user;
+  backstay_error error;
+  MPI_Comm comm;
+  int rank;
+  double mine, sum = 0;
+  if (backstay_comm(s->session, &comm, &error) != 0) return say("comm", &error);
+  MPI_Comm_rank(comm, &rank);
+  mine = 1.0 / (rank + 3);
+  if (MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, comm) != MPI_SUCCESS) return 2;
+  s->offset = sum;
+  return 0;
 }
 
 static int body(void* user) {
@@ -62,7 +78,7 @@ static int body(void* user) {
                      (rank + size - 1) % size, 0, comm, MPI_STATUS_IGNORE) != MPI_SUCCESS)
       return 2;
     for (int i = CELLS - 1; i > 0; --i) s->cells[i] = s->weights[i] * s->cells[i - 1] + (double)s->step;
-    s->cells[0] = theirs / 4 + rank;
+    s->cells[0] = theirs / 4 + rank + s->offset;
   }
   for (int i = 0; i < CELLS; ++i) sum += s->cells[i];
   if (MPI_Allreduce(&sum, &all, 1, MPI_DOUBLE, MPI_SUM, comm) != MPI_SUCCESS) return 2;
@@ -94,6 +110,7 @@ int main(int argc, char** argv) {
   cells.data = s.cells;
   weights.data = s.weights;
   if (backstay_open_world(argc, argv, NULL, &s.session, &error) != 0) return say("open", &error);
+  if (getenv("LOOPER_INIT") != NULL && backstay_init(s.session, set_up, &s, &error) != 0) return say("init", &error);
   if (backstay_protect(s.session, &step, &error) != 0 || backstay_protect(s.session, &cells, &error) != 0 ||
       backstay_protect_static(s.session, &weights, &error) != 0 || backstay_loop(s.session, body, &s, &error) != 0) {
     say("loop", &error);

@@ -83,7 +83,7 @@ class Application:
 
 
 def applications(build: Path, steps: int) -> list[Application]:
-    """A program in C++ with communicators of its own, one in C, the Taylor-Green vortex, and one with a set-up in init()."""
+    """In C++ with communicators of its own, in C, the Taylor-Green vortex, and one that sets itself up in init()."""
     return [
         Application("stepper", build / "tests" / "crash" / "stepper", [str(steps)], "hash"),
         Application("looper", build / "tests" / "crash" / "looper", [str(10 * steps)], "sum"),

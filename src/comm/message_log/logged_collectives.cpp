@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "comm/phase.h"
+#include "comm/message_log/phase.h"
 
 namespace backstay::comm::message_log {
 namespace {
@@ -247,7 +247,7 @@ using D = int;
         "MPI_I" #name, comm, [&] { return name(UNPACKED arguments, comm); }, request, \
         [&] { return PMPI_I##name(UNPACKED arguments, comm, request); });             \
   }
-#include "comm/collectives.inc"
+#include "comm/message_log/collectives.inc"
 #undef COLLECTIVE
 #undef UNPACKED
 

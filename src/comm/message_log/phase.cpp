@@ -1,4 +1,4 @@
-#include "comm/phase.h"
+#include "comm/message_log/phase.h"
 
 #include <memory>
 #include <thread>

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/log_stream.h"
-#include "comm/typed_data.h"
+#include "comm/message_log/log_stream.h"
+#include "comm/message_log/typed_data.h"
 
 namespace backstay::comm::message_log {
 

@@ -1,7 +1,7 @@
 // Messages between two ranks, under the names of MPI's functions (see logged_call.h).
 #include <mpi.h>
 
-#include "comm/phase.h"
+#include "comm/message_log/phase.h"
 
 namespace backstay::comm::message_log {
 namespace {

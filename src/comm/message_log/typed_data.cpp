@@ -1,4 +1,4 @@
-#include "comm/typed_data.h"
+#include "comm/message_log/typed_data.h"
 
 #include <algorithm>
 #include <climits>

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "comm/message_log.h"
-#include "comm/phase.h"
+#include "comm/message_log/phase.h"
 
 namespace backstay::comm::message_log {
 namespace {

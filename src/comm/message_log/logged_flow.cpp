@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "comm/mpi_operation.h"
-#include "comm/phase.h"
+#include "comm/message_log/phase.h"
 
 namespace backstay::comm::message_log {
 

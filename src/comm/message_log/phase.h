@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "comm/log_stream.h"
-#include "comm/logged_call.h"
+#include "comm/message_log/log_stream.h"
+#include "comm/message_log/logged_call.h"
 
 namespace backstay::comm::message_log {
 

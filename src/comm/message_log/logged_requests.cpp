@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "comm/phase.h"
+#include "comm/message_log/phase.h"
 
 namespace backstay::comm::message_log {
 namespace {

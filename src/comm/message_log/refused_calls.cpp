@@ -2,7 +2,7 @@
 // and fail while it is replayed (see logged_call.h).
 #include <mpi.h>
 
-#include "comm/phase.h"
+#include "comm/message_log/phase.h"
 
 // Open MPI 5 has most of MPI 4 and says that it is 3.1.
 #if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
@@ -77,7 +77,7 @@ using D = int;
 #define COLLECTIVE(Name, name, parameters, arguments)                                              \
   REFUSED(Name##_init, (UNPACKED parameters, MPI_Comm comm, MPI_Info info, MPI_Request * request), \
           (UNPACKED arguments, comm, info, request))
-#include "comm/collectives.inc"
+#include "comm/message_log/collectives.inc"
 #undef COLLECTIVE
 #endif
 
@@ -97,7 +97,7 @@ extern "C" {
           (UNPACKED arguments, comm, request))                                                       \
   REFUSED(Name##_init_c, (UNPACKED parameters, MPI_Comm comm, MPI_Info info, MPI_Request * request), \
           (UNPACKED arguments, comm, info, request))
-#include "comm/collectives.inc"
+#include "comm/message_log/collectives.inc"
 #undef COLLECTIVE
 
 #define SENDING (const void* buffer, N count, MPI_Datatype type, int to, int tag, MPI_Comm comm)

@@ -1,4 +1,4 @@
-#include "comm/log_stream.h"
+#include "comm/message_log/log_stream.h"
 
 #include <isa-l.h>
 

@@ -1,0 +1,119 @@
+"""Programs that set themselves up in init(): who takes a lost rank's place does it alone, with the answers of a log."""
+
+import re
+
+import pytest
+from test_repairs import BUILD, LOOPER, needs_ulfm, result, run
+
+SETTER = BUILD / "setter"
+RANKS = 4
+
+
+def start(directory, monkeypatch, *, dies="", does="", spares=2, **options):
+    monkeypatch.setenv("SETTER_DIES", dies)
+    monkeypatch.setenv("SETTER_DOES", does)
+    words = {"levels": "memory", "memory__redundancy": "rs(2,1)", "every": 10, "log": "verbose", **options}
+    return run(directory, "-n", RANKS, "--spares", spares, "--nodes", RANKS + spares, "--relaunch", 0,
+               program=SETTER, words=("300",), **words)  # fmt: skip
+
+
+def phases(ended):
+    """How many each process has run, of those that were there at the end."""
+    return {int(who): int(count) for count, who in re.findall(r"phases (\d+) of process (\d+)", ended.stdout)}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        return result(start(tmp_path_factory.mktemp("undisturbed"), patch))
+
+
+@needs_ulfm
+@pytest.mark.parametrize("rank", range(RANKS))
+def test_a_replacement_sets_itself_up_alone_and_the_others_do_not(tmp_path, monkeypatch, undisturbed, rank):
+    ended = start(tmp_path, monkeypatch, dies=f"{rank},150")
+    assert result(ended) == undisturbed
+    assert phases(ended) == {**{who: 2 for who in range(RANKS) if who != rank}, RANKS: 2}
+    assert ("set up alone, from a log of" in ended.stderr) == (rank == 0)  # who speaks
+
+
+@needs_ulfm
+def test_replacements_are_replaced_too_also_while_they_set_themselves_up(tmp_path, monkeypatch, undisturbed):
+    dies = f"2,150;{RANKS},11;{RANKS + 1},2;{RANKS + 2},200"  # the last one is lost in its steps
+    ended = start(tmp_path, monkeypatch, dies=dies, spares=4)
+    assert result(ended) == undisturbed
+    assert phases(ended) == {0: 2, 1: 2, 3: 2, RANKS + 3: 2}
+
+
+@needs_ulfm
+def test_two_that_are_lost_at_once_have_logs_where_the_parity_bears_it(tmp_path, monkeypatch, undisturbed):
+    ended = start(tmp_path, monkeypatch, dies="1,150;3,150", memory__redundancy="rs(2,2)")
+    assert result(ended) == undisturbed
+    assert phases(ended) == {0: 2, 2: 2, 4: 2, 5: 2}
+
+
+@needs_ulfm
+@pytest.mark.parametrize("place", [1, 2, 11, 12])
+@pytest.mark.parametrize("rank", [0, 3])
+def test_a_rank_that_is_lost_in_a_phase_is_replaced_and_all_run_it_again(
+    tmp_path, monkeypatch, undisturbed, rank, place
+):
+    ended = start(tmp_path, monkeypatch, dies=f"{rank},{place};{RANKS},120")
+    assert result(ended) == undisturbed
+    again = 2 + 1
+    assert phases(ended) == {**{who: again for who in range(RANKS) if who != rank}, RANKS + 1: 2}
+
+
+@needs_ulfm
+def test_a_rank_that_is_lost_between_phases_is_set_up_by_the_log_of_the_first(tmp_path, monkeypatch, undisturbed):
+    ended = start(tmp_path, monkeypatch, dies="2,21")
+    assert result(ended) == undisturbed
+    assert phases(ended) == {0: 3, 1: 3, 3: 3, RANKS: 2}  # the others had begun with the second one
+
+
+@needs_ulfm
+@pytest.mark.parametrize(
+    "does, sentence",
+    [
+        ("window", "MPI_Win_create"),
+        ("checkpoint", "checkpoint() was called inside init()"),
+        ("resume", "resume() was called inside init()"),
+        ("loop", "loop() was called inside init()"),
+        ("init", "init() was called inside init()"),
+        ("init inside", "init() was called inside loop()"),
+        ("throw", "the mesh is not there"),
+    ],
+)
+def test_what_does_not_belong_in_a_phase_is_said(tmp_path, monkeypatch, does, sentence):
+    ended = start(tmp_path, monkeypatch, does=does)
+    assert ended.returncode != 0
+    assert sentence in ended.stderr
+
+
+@needs_ulfm
+def test_a_replacement_that_makes_other_calls_is_told_so(tmp_path, monkeypatch):
+    ended = start(tmp_path, monkeypatch, does="more", dies="2,150")
+    assert ended.returncode != 0
+    assert "MPI_Barrier" in ended.stderr
+
+
+@needs_ulfm
+def test_fewer_ranks_cannot_be_set_up_that_way(tmp_path, monkeypatch):
+    ended = start(tmp_path, monkeypatch, shrink="on")
+    assert ended.returncode != 0 and "init() and the option shrink" in ended.stderr
+
+
+def test_without_spares_it_is_just_run(tmp_path, monkeypatch, undisturbed):
+    ended = start(tmp_path, monkeypatch, spares=0, does="window")
+    assert result(ended) == undisturbed
+
+
+@needs_ulfm
+def test_a_program_in_c_sets_itself_up(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOOPER_INIT", "1")
+    options = {"levels": "memory", "memory__redundancy": "rs(2,1)", "every": 10, "log": "verbose"}
+    words = ("-n", 3, "--nodes", 4, "--spares", 1, "--relaunch", 0)
+    calm = run(tmp_path / "calm", *words, program=LOOPER, words=("300",), **options)
+    lost = run(tmp_path / "lost", *words, "--kill", "0@40", program=LOOPER, words=("300",), **options)
+    assert result(lost, "sum") == result(calm, "sum")
+    assert "set up alone" in lost.stderr and "set up alone" not in calm.stderr
