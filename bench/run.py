@@ -2,7 +2,7 @@
 
 ./dev bench            every size, 4 and 8 ranks, /dev/shm and disk, the peers, and tgv (an hour and more)
 ./dev bench --bars     the same, and one line a bar: name value bar ok|short; exit status 0 only if all are ok
-./dev bench --only P   a part: cost, tgv, or repair (parity, rebuilding, 200 online repairs)
+./dev bench --only P   a part: cost, tgv, repair (parity, rebuilding, 200 online repairs), or init (message logs)
 ./dev bench --quick    64 MiB a rank on 4 ranks only, without tgv (about two minutes)
 
 The raw output, a table and a plot made from it go to bench/results/.
@@ -22,6 +22,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import init
 import repair
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,6 +73,9 @@ BARS = [
         stores=("shm",),
         part="repair",
     ),
+    Bar("init-alone-per-set-up", "alone_per_plain", ["init"], 1.2, stores=("shm",), part="init"),
+    Bar("init-alone-processor-time", "alone_per_recorded_cpu", ["init"], 1.2, stores=("shm",), part="init"),
+    Bar("init-log-per-static-data", "log_per_static", ["init"], 0.1, stores=("shm",), part="init"),
     Bar("weight-without-failures", "longer", ["weight"], 1.005, stores=("shm",), part="repair"),
 ]
 
@@ -252,8 +256,8 @@ def table_of(rows: list[dict]) -> str:
                 f"\ntgv {r['n']}^3, {r['ranks']} ranks, {r['steps']} steps, {how}: {r['longer']:.3f} x as long as "
                 f"without (median of {len(ratios)} pairs, {min(ratios):.3f} to {max(ratios):.3f})"
             )
-        if r["what"] == "repair":
-            lines += ["", repair.told(r)]
+        if r["what"] in ("repair", "init"):
+            lines += ["", (repair if r["what"] == "repair" else init).told(r)]
         if r["what"] == "rebuild":
             lines.append(
                 f"\n{r['lost']} lost of {r['ranks']} ranks, {r['mib']} MiB each: back after {r['rebuild']:.3f} s, "
@@ -330,6 +334,9 @@ def measure_all(options: argparse.Namespace) -> list[dict]:
         rows.append(repair.run(repair.parse(["--runs", str(options.losses), "--program", program])))
         print(repair.told(rows[-1]), file=sys.stderr, flush=True)
         rows.append(measure_weight(options.build, 64, 40, 7))
+    if not options.quick and options.only in ("", "init"):
+        print("measuring set-ups from message logs", file=sys.stderr, flush=True)
+        rows += init.run(init.parse(["--program", str(options.build / "apps/heat/heat")]))
     return rows
 
 
@@ -343,7 +350,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--results", type=Path, default=ROOT / "bench/results")
     parser.add_argument("--tgv", type=int, default=128, metavar="N", help="size of the tgv run; 0 leaves it out")
-    parser.add_argument("--only", choices=["", "cost", "tgv", "repair"], default="", help="a part of all")
+    parser.add_argument("--only", choices=["", "cost", "tgv", "repair", "init"], default="", help="a part of all")
     parser.add_argument("--losses", type=int, default=200, metavar="N", help="repairs that are measured")
     options = parser.parse_args()
     rows = measure_all(options)

@@ -1,4 +1,6 @@
 // init(): a set-up that a replacement of a lost rank goes through alone.
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -31,6 +33,13 @@ std::vector<Bytes> decode(const std::string& text) {
   return logs;
 }
 
+/// Of this thread.
+double processor_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
 /// Inside init().
 class Within {
  public:
@@ -54,6 +63,7 @@ void Session::Impl::init(const std::function<void()>& phase) {
   if (!repairs()) return phase();
   require_that_init_can_be_recorded();
   const auto start = std::chrono::steady_clock::now();
+  const double cpu = processor_seconds();
   const bool replays = phases_ < logs_.size();
   if (replays)
     replay(phase);
@@ -62,7 +72,8 @@ void Session::Impl::init(const std::function<void()>& phase) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const auto bytes = static_cast<double>(logs_[phases_++].size());
   journal_->event("init", {api::Journal::number("seconds", seconds), api::Journal::number("bytes", bytes),
-                           api::Journal::number("alone", replays ? 1 : 0)});
+                           api::Journal::number("alone", replays ? 1 : 0),
+                           api::Journal::number("cpu_seconds", processor_seconds() - cpu)});
   journal_->detail(cat(replays ? "set up alone, from" : "set up, with", " a log of ", human_bytes(bytes), ", in ",
                        human_seconds(seconds)));
 }

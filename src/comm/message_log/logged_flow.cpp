@@ -3,8 +3,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "comm/mpi_operation.h"
 #include "comm/message_log/phase.h"
+#include "comm/mpi_operation.h"
 
 namespace backstay::comm::message_log {
 
