@@ -1,9 +1,11 @@
 // How long lost members of a parity group take to come back, against reading what the survivors have and decoding it.
 //   mpirun -n RANKS rebuild DIR MIB_PER_RANK LOST REPEATS
 // All ranks are one group, each a node of its own at level local with LOST parities; the directories of LOST nodes are
-// removed, and resume() is timed: it rebuilds them, checks every CRC, and fills all regions. The limit is measured in
-// the same turn: every survivor reads its files with read(2) into touched memory and, with ISA-L, decodes its share of
-// the stripes. Times run from the first rank's start to the last rank's end. One JSON object on stdout.
+// removed, and resume() is timed: it rebuilds them, checks every CRC, and fills all regions. A second one, where
+// nothing is lost any more, is timed in the same turn: what the first took longer is the rebuilding. The limit is
+// measured in the same turn, too: every survivor reads its files with read(2) into touched memory and, with ISA-L,
+// decodes its share of the stripes. Times run from the first rank's start to the last rank's end. One JSON object on
+// stdout.
 #include <fcntl.h>
 #include <isa-l/erasure_code.h>
 #include <sys/stat.h>
@@ -78,7 +80,7 @@ class Limit {
 };
 
 struct Turn {
-  double limit = 0, resume = 0;
+  double limit = 0, resume = 0, nothing_lost = 0;
 };
 
 Turn one_turn(const Setup& s, Limit& limit) {
@@ -100,11 +102,11 @@ Turn one_turn(const Setup& s, Limit& limit) {
   if (s.rank > 0 && s.rank <= s.lost) fs::remove_all(s.dir + "/node-" + std::to_string(s.rank));
   Turn turn;
   turn.limit = timed([&] { limit.read_and_decode(); });
-  std::fill(u.begin(), u.end(), 0.0);
-  {
+  for (double* seconds : {&turn.resume, &turn.nothing_lost}) {
+    std::fill(u.begin(), u.end(), 0.0);
     backstay::Session run(MPI_COMM_WORLD, options);
     run.protect("u", u);
-    turn.resume = timed([&] {
+    *seconds = timed([&] {
       if (!run.resume()) std::abort();
     });
   }
@@ -129,9 +131,10 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &s.ranks);
   Limit limit(s);
-  std::vector<double> ratios, limits, resumes;
+  std::vector<double> rebuilds, ratios, limits, resumes;
   for (int i = 0; i < s.repeats; ++i) {
     const Turn turn = one_turn(s, limit);
+    rebuilds.push_back((turn.resume - turn.nothing_lost) / turn.limit);
     ratios.push_back(turn.resume / turn.limit);
     limits.push_back(turn.limit);
     resumes.push_back(turn.resume);
@@ -139,9 +142,8 @@ int main(int argc, char** argv) {
   if (s.rank == 0)
     std::printf(
         "{\"what\": \"rebuild\", \"ranks\": %d, \"mib\": %zu, \"lost\": %d, \"repeats\": %d, \"rebuild_per_limit\": "
-        "%.4f, "
-        "\"limit\": %.4f, \"rebuild\": %.4f}\n",
-        s.ranks, s.bytes >> 20, s.lost, s.repeats, median(ratios), median(limits), median(resumes));
+        "%.4f, \"resume_per_limit\": %.4f, \"limit\": %.4f, \"resume\": %.4f}\n",
+        s.ranks, s.bytes >> 20, s.lost, s.repeats, median(rebuilds), median(ratios), median(limits), median(resumes));
   MPI_Finalize();
   return 0;
 }

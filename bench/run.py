@@ -260,8 +260,8 @@ def table_of(rows: list[dict]) -> str:
             lines += ["", (repair if r["what"] == "repair" else init).told(r)]
         if r["what"] == "rebuild":
             lines.append(
-                f"\n{r['lost']} lost of {r['ranks']} ranks, {r['mib']} MiB each: back after {r['rebuild']:.3f} s, "
-                f"{r['rebuild_per_limit']:.2f} x reading and decoding"
+                f"\n{r['lost']} lost of {r['ranks']} ranks, {r['mib']} MiB each: data back after {r['resume']:.3f} s, "
+                f"{r['resume_per_limit']:.2f} x reading and decoding; rebuilding alone {r['rebuild_per_limit']:.2f} x"
             )
         if r["what"] == "arithmetic":
             lines.append(f"\narithmetic {size_of(r)}: {r['speed']:.3f} x ISA-L, {r['gb_per_s']:.1f} GB/s")
