@@ -30,12 +30,14 @@ def longest_gap(times: Path) -> float:
     return max(later - earlier for earlier, later in zip(moments, moments[1:], strict=False))
 
 
-def parts(text: str) -> tuple[float, float]:
-    """Seconds of coming together and of resuming, as the session says them."""
+def parts(text: str) -> tuple[float, float, float]:
+    """Seconds of coming together, of rebuilding what was lost, and of rolling back, as the session says them."""
     seconds = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
     together = re.search(r"together again after ([\d.]+) (\w+)", text)
+    rebuilt = re.search(r"level memory: rebuilt, in ([\d.]+) (\w+)", text)
     back = re.findall(r"resumed from line .* in ([\d.]+) (\w+)", text)
-    return tuple(float(found[0]) * seconds[found[1]] for found in (together.groups(), back[-1]))
+    found = [float(number) * seconds[unit] for number, unit in (together.groups(), rebuilt.groups(), back[-1])]
+    return found[0], found[1], found[2] - found[1]
 
 
 def measure(program: Path, options: argparse.Namespace, spares: int, lost: str, extra: list[str]) -> tuple[float, str]:
@@ -66,22 +68,23 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def run(options: argparse.Namespace) -> dict:
     """A row for `./dev bench`."""
     chance = random.Random(options.seed)
-    gaps, together, back, again = [], [], [], []
+    gaps, together, rebuilt, back, again = [], [], [], [], []
     for number in range(options.runs):
         lost = f"{chance.randrange(1, options.ranks)}@{chance.randrange(60, options.steps - 30)}"
         memory = ["--levels", "memory", "--opt", "memory.redundancy=rs(3,1)", "--opt", "policy=wait"]
         gap, text = measure(options.program, options, options.spares, lost, memory)
         gaps.append(gap)
-        for name, seconds in zip((together, back), parts(text), strict=True):
+        for name, seconds in zip((together, rebuilt, back), parts(text), strict=True):
             name.append(seconds)
         if number < max(1, options.runs // 5):  # a launch is long, and differs less
             again.append(measure(options.program, options, 0, lost, ["--levels", "shared", "--opt", "policy=wait"])[0])
-    found = [gap - a - b for gap, a, b in zip(gaps, together, back, strict=True)]
+    found = [gap - sum(others) for gap, *others in zip(gaps, together, rebuilt, back, strict=True)]
     launch = statistics.median(again)
     row = {
         "what": "repair", "store": "shm", "ranks": options.ranks, "spares": options.spares, "mib": options.mib,
         "runs": len(gaps), "gaps": gaps, "launches": again, "median": statistics.median(gaps), "worst": max(gaps),
-        "together": statistics.median(together), "back": statistics.median(back), "noticing": statistics.median(found),
+        "together": statistics.median(together), "rebuilt": statistics.median(rebuilt), "back": statistics.median(back),
+        "noticing": statistics.median(found),
         "launched_again": launch, "times_faster": launch / statistics.median(gaps),
         "times_faster_without_pause": (launch - PAUSE) / statistics.median(gaps),
     }  # fmt: skip
@@ -93,8 +96,8 @@ def told(row: dict) -> str:
         f"{row['ranks']} ranks, {row['spares']} spares, {row['mib']} MiB a rank in memory with rs(3,1), {row['runs']} "
         f"losses:\n"
         f"  from the last step before a loss to the next: median {row['median']:.3f} s, worst {row['worst']:.3f} s\n"
-        f"  of it: coming together {row['together']:.3f} s, data back {row['back']:.3f} s, finding out and the step "
-        f"{row['noticing']:.3f} s (medians)\n"
+        f"  of it: finding out and a step {row['noticing']:.3f} s, coming together {row['together']:.3f} s, rebuilding "
+        f"{row['rebuilt']:.3f} s, rolling back {row['back']:.3f} s (medians)\n"
         f"  launched again ({len(row['launches'])} times): median {row['launched_again']:.2f} s, "
         f"{row['times_faster']:.1f} times as long; without the pause of `backstay run` "
         f"{row['times_faster_without_pause']:.1f} times"

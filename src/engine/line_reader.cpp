@@ -1,6 +1,7 @@
 #include "engine/line_reader.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <optional>
 #include <set>
@@ -516,6 +517,7 @@ class Attempts {
   Result<bool> rebuild_these(const std::set<Member>& wanted) {
     if (!wanted.empty()) say_(cat(what_, ": rebuilding ", names_of(wanted), " from parity"));
     const Level& level = levels_[static_cast<std::size_t>(line_.level)];
+    const auto start = std::chrono::steady_clock::now();
     const auto done = rebuild(line_, wanted, inventory_.contents, level, topology_, comm_);
     if (!done) {
       if (done.failure().code == Code::comm || done.failure().code == Code::timeout) return done.failure();
@@ -530,6 +532,8 @@ class Attempts {
     }
     if (!done->damaged.empty()) return true;
     trouble_ = "files were rebuilt from parity";
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    if (!wanted.empty()) say_(cat(what_, ": rebuilt, in ", human_seconds(taken.count())));
     rebuilt_.insert(wanted.begin(), wanted.end());
     for (const auto& member : wanted) {
       damaged_.erase(member);
