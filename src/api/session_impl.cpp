@@ -304,6 +304,7 @@ engine::EngineConfig Session::Impl::make_config(const engine::Topology& topology
   config.memory = memory_;
   config.regions = &regions_;
   config.statics = &statics_;
+  config.saved_statics = saved_statics_;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   config.capture_threads =
       settings_.threads > 0 ? settings_.threads : std::clamp(cores / topology.ranks_on(node_), 1, 4);

@@ -211,9 +211,10 @@ class Session::Impl {
   int loops_ = 0;  // loop() inside loop()
   /// What the regions held when loop() began, until a line can take its place.
   std::optional<engine::Capture> beginning_;
-  bool must_resume_ = false;  // a rank was replaced, and resume() was not called since
-  pid_t process_ = getpid();  // a child made by fork() has the session's memory, and none of its threads
-  std::int64_t thrown_ = 0;   // failures thrown, of the agreed number
+  std::uint64_t saved_statics_ = 0;  // by the engine before this one
+  bool must_resume_ = false;         // a rank was replaced, and resume() was not called since
+  pid_t process_ = getpid();         // a child made by fork() has the session's memory, and none of its threads
+  std::int64_t thrown_ = 0;          // failures thrown, of the agreed number
 };
 
 }  // namespace backstay

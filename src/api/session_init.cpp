@@ -142,16 +142,14 @@ void leave_on_errors(MPI_Comm stand_in) {
 }  // namespace
 
 void Session::Impl::replay(const std::function<void()>& phase) {
-  const MPI_Comm workers = user_comm;
-  user_comm = value_or_throw(message_log::start_replay(logs_[phases_]));
-  if (!settings_.errors_return) leave_on_errors(user_comm);
+  const MPI_Comm stand_in = value_or_throw(message_log::start_replay(logs_[phases_], user_comm));
+  if (!settings_.errors_return) leave_on_errors(stand_in);
   std::exception_ptr thrown;
   try {
     phase();
   } catch (...) {
     thrown = std::current_exception();
   }
-  user_comm = workers;
   const auto ended = message_log::stop_replay();
   if (!ended)
     throw Error(ended.failure().code,

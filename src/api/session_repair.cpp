@@ -192,6 +192,7 @@ void Session::Impl::stop_engine(comm::Alarm& alarm) {
   if (!engine_) return;
   value_or_throw(engine_->drain());
   captured_before_ += engine_->captured();
+  saved_statics_ = engine_->saved_statics();
   engine_.reset();
   thrown_ = 0;
 }

@@ -23,14 +23,15 @@ Result<void> start_recording(MPI_Comm workers);
 /// that a log cannot answer; the sentence says what, and what to do instead. Local.
 Result<Bytes> stop_recording();
 
-/// A communicator that stands for `workers` of the recording: until stop_replay() this thread's calls in it, and in
-/// what is made from it, are answered from the log, and nothing is communicated. Code::corrupt for a damaged log.
+/// A communicator that stands for that of the recording: until stop_replay() this thread's calls in it, in what is made
+/// from it, and in `workers`, where the recording's place is taken, are answered from the log, and nothing is
+/// communicated. Code::corrupt for a damaged log.
 ///
 /// A call that is not the one in the log fails, as do all further ones: with MPI_ERR_OTHER, through the error handler
 /// of the communicator, which is MPI_ERRORS_RETURN at first (one that ends the job is not called). A failed call leaves
 /// buffers alone, makes no communicator or request (their handles are null), and says of polls that they are done, so
 /// that no loop waits for ever. The handler may throw.
-Result<MPI_Comm> start_replay(ByteView log);
+Result<MPI_Comm> start_replay(ByteView log, MPI_Comm workers = MPI_COMM_NULL);
 /// Ends it, whatever happened in it. Code::mismatch: the phase made other calls than those in the log, or fewer; the
 /// sentence says which. That communicator, and what is left of those made from it, stand for nothing any more: calls in
 /// them fail, but MPI_Comm_free of the latter.

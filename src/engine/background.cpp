@@ -32,7 +32,13 @@ void lower_priority(int by) {
 
 Background::Background(std::vector<Level>& levels, std::vector<Level>& statics, const Job& job,
                        const Topology& topology, comm::Comm& comm, BackgroundOptions options)
-    : levels_(levels), statics_(statics), job_(job), topology_(topology), comm_(comm), options_(std::move(options)) {
+    : levels_(levels),
+      statics_(statics),
+      no_statics_(statics.size()),
+      job_(job),
+      topology_(topology),
+      comm_(comm),
+      options_(std::move(options)) {
   for (std::size_t i = 0; i < options_.buffers; ++i) free_.push_back(std::make_unique<Checkpoint>());
   thread_ = std::thread([this] { run(); });
 }
@@ -155,12 +161,16 @@ void Background::write(Checkpoint& checkpoint) {
 
 /// All ranks know alike whether the line of the static regions is whole, as its commit was agreed.
 Result<std::uint64_t> Background::write_at(std::size_t i, Checkpoint& checkpoint) {
-  if (checkpoint.of_statics) return write_line(statics_[i], checkpoint, job_, topology_, comm_);
+  if (checkpoint.of_statics) {
+    auto written = write_line(statics_[i], checkpoint, job_, topology_, comm_);
+    no_statics_[i] = written ? "" : written.failure().what;
+    return written;
+  }
   checkpoint.static_line = checkpoint.statics.empty() ? 0 : checkpoint.statics[i];
   const auto& whole = statics_[i].whole;
   if (checkpoint.static_line > 0 && std::find(whole.begin(), whole.end(), checkpoint.static_line) == whole.end())
-    return fail(Code::io, "its static regions are not saved: line ", checkpoint.static_line, " at level ",
-                statics_[i].name, " was given up, and is written anew with a later checkpoint");
+    return fail(Code::io, "its static regions, line ", checkpoint.static_line, " at level ", statics_[i].name,
+                ", were not saved: ", no_statics_[i], "; they are written anew with a later checkpoint");
   return write_line(levels_[i], checkpoint, job_, topology_, comm_);
 }
 

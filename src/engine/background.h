@@ -66,7 +66,8 @@ class Background {
   Result<void> wait_until(const std::function<bool()>& ready, const char* what, double part = 1);
 
   std::vector<Level>& levels_;
-  std::vector<Level>& statics_;  ///< the levels' companions
+  std::vector<Level>& statics_;          ///< the levels' companions
+  std::vector<std::string> no_statics_;  ///< for each of them why its last line was given up
   const Job& job_;
   const Topology& topology_;
   comm::Comm& comm_;

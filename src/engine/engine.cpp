@@ -304,9 +304,13 @@ const char* name_of(std::int64_t meeting) {
 }
 }  // namespace
 
-/// Each rank also says how many lines it has handed to its background, which writes them together with the others'.
+/// Each rank also says whether it has static regions, and others than before, and how many lines it has handed to its
+/// background, which writes them together with the others'.
 Result<std::unique_ptr<comm::PendingMax>> Engine::start_meeting(Meeting meeting, std::vector<std::int64_t> numbers,
                                                                 std::int64_t handed_over) {
+  told_changes_ = static_regions_.changes();
+  numbers.push_back(static_regions_.specs().empty() ? 0 : 1);
+  numbers.push_back(static_changes_ == told_changes_ ? 0 : 1);
   for (const auto number : {static_cast<std::int64_t>(meeting), handed_over}) {
     numbers.push_back(number);
     numbers.push_back(-number);
@@ -330,6 +334,9 @@ Result<std::vector<std::int64_t>> Engine::finish_meeting(comm::PendingMax& meeti
   };
   const auto [fewest_lines, most_lines] = take_last_two();
   const auto [least, most] = take_last_two();
+  statics_are_new_ = maxima.back() != 0;
+  there_are_statics_ = *(maxima.end() - 2) != 0;
+  maxima.resize(maxima.size() - 2);
   if (most == least && most_lines == fewest_lines) return maxima;
   const bool closed = most != least && most == static_cast<std::int64_t>(Meeting::close);
   const std::string what = closed          ? "a rank has closed its session while others go on"
@@ -436,12 +443,12 @@ Result<Outcome> Engine::take(std::vector<bool> levels, bool must_wait) {
   }
   // The wait for a buffer is bounded, as storage may hang. For other ranks it is not: they come here first.
   if (may_be_in_flight_) BACKSTAY_TRY(come_to(Meeting::room));
-  return capture(levels);
+  return capture(levels, must_wait);
 }
 
-Result<Outcome> Engine::capture(const std::vector<bool>& levels) {
+Result<Outcome> Engine::capture(const std::vector<bool>& levels, bool now) {
   if (const auto left = what_is_left_behind(); !left.empty()) hooks_.say(left);
-  BACKSTAY_TRY(look_after_statics(levels));
+  BACKSTAY_TRY(look_after_statics(levels, now));
   const std::uint64_t line = next_line_++;  // also where this rank alone fails: the others have used it
   // Also that it was taken: what is owed must be the same everywhere.
   decider_.taken(levels, monotonic());
@@ -457,34 +464,47 @@ Result<Outcome> Engine::capture(const std::vector<bool>& levels) {
   c.levels = levels;
   c.signature = regions_.signature();
   c.statics = static_lines_;
-  if (taken)
-    c.captured =
-        regions_.specs().empty()
-            ? Result<void>(fail(Code::invalid_argument, "nothing is protected: call protect() before checkpoint()"))
-            : capture_regions(regions_, {groups_.app().rank(), config_.capture_threads, config_.staging_limit},
-                              c.capture);
+  if (taken) c.captured = capture_memory(c.capture);
   background_->put(std::move(checkpoint));
   ++captured_;
   may_be_in_flight_ = true;
   return taken ? Result<Outcome>(Outcome::taken) : taken.failure();
 }
 
+Result<void> Engine::capture_memory(Capture& target) {
+  if (regions_.specs().empty())
+    return fail(Code::invalid_argument,
+                static_regions_.specs().empty() ? "nothing is" : "nothing but static regions is",
+                " protected: call protect() before checkpoint()");
+  if (static_regions_.changes() != told_changes_)
+    return fail(Code::invalid_argument,
+                "static regions were protected or unprotected since the last call in which all "
+                "ranks hear of it: the next checkpoint saves them; before the first one, or by checkpoint(now), this "
+                "one would");
+  return capture_regions(regions_, {groups_.app().rank(), config_.capture_threads, config_.staging_limit}, target);
+}
+
+bool Engine::must_look_after_statics(const std::vector<bool>& levels) const {
+  if (!there_are_statics_) return false;
+  if (statics_are_new_ || static_failures_ != decider_.failures() || static_lines_.empty()) return true;
+  for (std::size_t i = 0; i < levels.size(); ++i)
+    if (levels[i] && static_lines_[i] == 0) return true;
+  return false;
+}
+
 /// Static regions are written where they are not yet, before the line that names theirs; where nothing has changed, and
-/// no line was given up since, they are where they were. All ranks decide alike, by what they have agreed on.
-Result<void> Engine::look_after_statics(const std::vector<bool>& levels) {
-  const bool changed =
-      static_changes_ != static_regions_.changes() || static_failures_ != decider_.failures() || static_lines_.empty();
-  if (static_regions_.specs().empty()) {
-    static_lines_.clear();
-    return {};
-  }
-  bool missing = changed;
-  for (std::size_t i = 0; i < levels.size(); ++i) missing = missing || (levels[i] && static_lines_[i] == 0);
-  if (!missing) return {};
-  if (changed) static_lines_.assign(levels.size(), 0);
+/// no line was given up since, they are where they were. All ranks decide alike, by what they told each other in the
+/// last meeting: nobody waits for another who has not changed anything.
+Result<void> Engine::look_after_statics(const std::vector<bool>& levels, bool now) {
+  if (captured_ == 0 || (now && there_are_statics_) || must_look_after_statics(levels))
+    BACKSTAY_TRY(come_to(Meeting::statics));
+  if (!there_are_statics_) static_lines_.clear();
+  if (!must_look_after_statics(levels)) return {};
+  if (statics_are_new_ || static_failures_ != decider_.failures() || static_lines_.empty())
+    static_lines_.assign(levels.size(), 0);
   static_changes_ = static_regions_.changes();
   static_failures_ = decider_.failures();
-  BACKSTAY_TRY(come_to(Meeting::statics));
+  statics_are_new_ = false;
   BACKSTAY_TRY(settle());
   return write_statics(levels);
 }
@@ -511,6 +531,7 @@ Result<void> Engine::write_statics(const std::vector<bool>& levels) {
     static_lines_[i] = (*equal)[i] > 0 ? (*equal)[i] : next_line_;
     c.levels[i] = (*equal)[i] == 0;
   }
+  config_.saved_statics = static_regions_.changes();
   if (!any(c.levels)) return {};
   c.is_single = c.of_statics = true;
   c.line = next_line_;
@@ -547,7 +568,7 @@ Result<void> Engine::write_last() {
   for (const auto& level : levels_) durable.push_back(level.config.kind != LevelKind::memory);
   if (!any(durable)) durable.assign(levels_.size(), true);
   BACKSTAY_TRY(settle());
-  const auto taken = capture(durable);
+  const auto taken = capture(durable, true);
   if (!taken) return taken.failure();
   return background_->wait_idle();
 }
@@ -600,8 +621,10 @@ Result<Resumed> Engine::resume() {
   if (!there) return there.failure();
   note_lines(*there);
   BACKSTAY_TRY(choose_level(there->lines, levels_, config_.topology, groups_.app(), hooks_.say));
-  const auto found = put_back_newest(there->lines, levels_, {there->statics, companions_, static_regions_},
-                                     config_.topology, regions_, {config_.lenient}, groups_.app(), hooks_.say);
+  const bool had_statics = config_.saved_statics > 0 && config_.saved_statics == static_regions_.changes();
+  const auto found =
+      put_back_newest(there->lines, levels_, {there->statics, companions_, static_regions_}, config_.topology, regions_,
+                      {config_.lenient, false, had_statics}, groups_.app(), hooks_.say);
   if (!found) return found.failure();
   for (const auto& [level, line] : other_lines_)
     if (line > found->line)
@@ -609,6 +632,7 @@ Result<Resumed> Engine::resume() {
                      "passed over: name it in the option levels to go on from there"));
   if (found->line == 0) return Resumed{};
   job_.id = found->manifest.job;
+  if (found->manifest.statics > 0) config_.saved_statics = static_regions_.changes();
   for (const auto& [level, line] : found->rejected) {
     std::erase(levels_[static_cast<std::size_t>(level)].whole, line);
     levels_[static_cast<std::size_t>(level)].damaged.push_back(line);

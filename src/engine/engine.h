@@ -41,6 +41,7 @@ struct EngineConfig {
   std::shared_ptr<store::Store> memory;  ///< of level memory; null: a new one
   region::RegionSet* regions = nullptr;  ///< not owned; null: the engine's own
   region::RegionSet* statics = nullptr;  ///< the same of those that do not change
+  std::uint64_t saved_statics = 0;       ///< changes() of those when they were last saved or put back; 0: never
   /// For tests: what every store of a level is replaced by; empty: nothing.
   std::function<std::shared_ptr<store::Store>(std::shared_ptr<store::Store>)> wrap_store;
 };
@@ -65,6 +66,7 @@ class Engine {
 
   region::RegionSet& regions() { return regions_; }
   region::RegionSet& static_regions() { return static_regions_; }
+  [[nodiscard]] std::uint64_t saved_statics() const { return config_.saved_statics; }
   /// The next capture writes the cheapest level, due or not: there is nothing to roll back to.
   void want_a_line() { forced_[0] = true; }
   [[nodiscard]] bool has_lines() const;
@@ -133,9 +135,11 @@ class Engine {
   Result<void> settled_here();
   Result<void> write_last();
   Result<Outcome> take(std::vector<bool> levels, bool must_wait);
-  Result<Outcome> capture(const std::vector<bool>& levels);
+  Result<Outcome> capture(const std::vector<bool>& levels, bool now);
   Result<Level*> level_of_logs();
-  Result<void> look_after_statics(const std::vector<bool>& levels);
+  [[nodiscard]] bool must_look_after_statics(const std::vector<bool>& levels) const;
+  Result<void> look_after_statics(const std::vector<bool>& levels, bool now);
+  Result<void> capture_memory(Capture& target);
   Result<void> write_statics(const std::vector<bool>& levels);
   Result<Outcome> take_last();
   [[nodiscard]] std::string what_is_left_behind() const;
@@ -155,8 +159,11 @@ class Engine {
   std::vector<Level> companions_;            ///< of levels_, for the static regions
   std::vector<std::uint64_t> static_lines_;  ///< for each level where they are now; 0: nowhere
   std::optional<Level> logs_;
-  std::uint64_t static_changes_ = 0;                                    ///< of the set, when that was found
-  std::int64_t static_failures_ = 0;                                    ///< lines that had been given up then
+  std::uint64_t static_changes_ = 0;  ///< of the set, when that was found
+  std::int64_t static_failures_ = 0;  ///< lines that had been given up then
+  std::uint64_t told_changes_ = 0;    ///< of the set, when the last meeting began
+  bool statics_are_new_ = false;      ///< on some rank: as of the last meeting, the same on every rank
+  bool there_are_statics_ = false;    ///< likewise
   std::map<std::string, std::shared_ptr<const store::DirLock>> locks_;  ///< by directory
   Job job_;
   plan::Decider decider_;

@@ -14,6 +14,8 @@ std::string level_name(const LevelConfig& config) {
       ->name;
 }
 
+std::string companion_of(const std::string& level) { return level + "-static"; }
+
 bool reaches(LevelKind kind, const Topology& topology, int rank, int server) {
   if (kind == LevelKind::shared) return true;
   if (kind == LevelKind::memory) return server == rank;

@@ -48,6 +48,8 @@ inline constexpr std::array named_levels{
     NamedLevel{"local", LevelKind::local},     NamedLevel{"local2", LevelKind::local},
     NamedLevel{"partner", LevelKind::partner}, NamedLevel{"shared", LevelKind::shared}};
 std::string level_name(const LevelConfig& config);
+/// The level that has the static regions of a level's lines: "shared-static" (engine/statics.h).
+std::string companion_of(const std::string& level);
 
 /// Which rank is on which node.
 struct Topology {

@@ -135,7 +135,8 @@ class LineReader {
   }
 
   /// Collective: fills all regions. Segments that cannot be read go to `bad` (this rank's own findings).
-  Result<void> fill(const Plans& plans, bool keep_equal, BadFiles& bad) {
+  /// `read`: the first region that memory did not have already, if some were looked for there.
+  Result<void> fill(const Plans& plans, bool keep_equal, BadFiles& bad, std::string& read) {
     bool remote = false;
     if (!plans.own) {
       const auto any = comm_.all_max({needs_others(plans.plans) ? 1 : 0});
@@ -147,8 +148,9 @@ class LineReader {
       fetched_.clear();
       if (remote) BACKSTAY_TRY(fetch(plans.plans[i], bad));
       // A rank that cannot go on still serves the others, which wait for it in the next fetch.
-      if (filled && !(keep_equal && is_in_memory(*plans.specs[i], plans.plans[i])))
-        filled = fill_region(*plans.specs[i], plans.plans[i], bad);
+      if (!filled || (keep_equal && is_in_memory(*plans.specs[i], plans.plans[i]))) continue;
+      if (read.empty() && !plans.specs[i]->save) read = plans.specs[i]->name;
+      filled = fill_region(*plans.specs[i], plans.plans[i], bad);
     }
     return filled;
   }
@@ -343,7 +345,8 @@ Result<void> share(comm::Comm& comm, const Result<void>& filled, const BadFiles&
 
 struct Attempt {
   bool done = false;
-  std::string trouble;  ///< what was found damaged on the way; if not done: why the line cannot be had at this level
+  std::string trouble;    ///< what was found damaged on the way; if not done: why the line cannot be had at this level
+  std::string read = {};  ///< a region that was read, if memory might have had it
 };
 
 /// From the tables of all files.
@@ -451,6 +454,7 @@ class Attempts {
   /// Collective: with every combination of sources that has not failed yet, and with what parity gives back.
   Result<Attempt> run(const region::RegionSet& regions, const ReadOptions& options) {
     LineReader reader(line_, inventory_, levels_, topology_, comm_);
+    std::string read;
     if (!line_.groups.empty() && (!lost_members(line_, {}, {}).empty() || lacks_manifest(line_, inventory_.contents))) {
       const auto rebuilt = rebuild_lost();  // also what no data need: the next loss may come before the next line
       if (!rebuilt) return rebuilt.failure();
@@ -467,10 +471,10 @@ class Attempts {
       if (!plans) return fail(plans.failure().code, what_, ": ", plans.failure().what);
       if (bad_.size() == known) {
         BadFiles mine;
-        const auto filled = reader.fill(*plans, options.keep_equal, mine);
+        const auto filled = reader.fill(*plans, options.keep_equal, mine, read);
         BACKSTAY_TRY(share(comm_, filled, mine, bad_));
       }
-      if (bad_.size() == known) return Attempt{true, trouble()};
+      if (bad_.size() == known) return Attempt{true, trouble(), read};
       for (const auto& [key, why] : bad_)
         if (key.second == reader.source(key.first)) say_(cat(what_, ": ", why, "; looking for another copy"));
     }
@@ -644,14 +648,29 @@ Result<Attempt> put_back_statics(const catalog::Candidate& line, const std::stri
                                  const Topology& topology, ReadOptions options, comm::Comm& comm, const Say& say) {
   const auto number = line.manifest.statics;
   if (number == 0) {
-    if (statics.regions.specs().empty() || options.lenient) return Attempt{true, {}};
+    if (statics.regions.specs().empty()) return Attempt{true, {}};
+    if (options.lenient) {
+      say(cat(name, ": the line has no static regions, so those of this program are left as they are"));
+      return Attempt{true, {}};
+    }
     return fail(Code::mismatch, name, ": region '", statics.regions.specs().front().name,
                 "' is protected as static, and the line has no static regions: protect it as it was when the line was "
                 "saved");
   }
   options.keep_equal = true;
-  return Attempts(*find_statics(line, statics.inventory), statics.inventory, statics.companions, topology, comm, say)
-      .run(statics.regions, options);
+  auto attempt =
+      Attempts(*find_statics(line, statics.inventory), statics.inventory, statics.companions, topology, comm, say)
+          .run(statics.regions, options);
+  if (!attempt || !attempt->done) return attempt;
+  const auto changed = comm.all_max({options.had_statics && !attempt->read.empty() ? comm.rank() + 1 : 0});
+  if (!changed) return changed.failure();
+  if (const int rank = static_cast<int>(changed->front()) - 1; rank >= 0) {
+    const auto region = comm.broadcast(rank, as_bytes(attempt->read));
+    if (!region) return region.failure();
+    say(cat("region '", as_text(*region), "' of rank ", rank,
+            " is static, and was changed all the same: it is put back as it was saved"));
+  }
+  return attempt;
 }
 }  // namespace
 

@@ -43,8 +43,9 @@ struct PutBack {
 };
 
 struct ReadOptions {
-  bool lenient = false;     ///< regions that only the program, or only the line has, are left alone instead of refused
-  bool keep_equal = false;  ///< memory that has the CRC of what it should hold is not read again
+  bool lenient = false;      ///< regions that only the program, or only the line has, are left alone instead of refused
+  bool keep_equal = false;   ///< memory that has the CRC of what it should hold is not read again
+  bool had_statics = false;  ///< as this process has saved or put back the static regions, they should be
 };
 
 /// What the caller hears on the way, the same on every rank: "line 42 at partner: ...; trying ...".

@@ -128,7 +128,17 @@ class LineWriter {
   Result<void> prepare() {
     if (!level_.leader) return {};
     BACKSTAY_TRY(check_lock(level_));
+    BACKSTAY_TRY(check_statics());
     return catalog::prepare(*level_.store, level_.name, checkpoint_.line, level_.whole);
+  }
+
+  /// A line that names what is gone would be of no use.
+  [[nodiscard]] Result<void> check_statics() const {
+    if (checkpoint_.static_line == 0) return {};
+    const std::string name = catalog::line_dir(companion_of(level_.name), checkpoint_.static_line) + "/manifest";
+    if (level_.store->open_to_read(name)) return {};
+    return fail(Code::io, level_.store->where(), "/", name, " is gone, with the static regions of this line: they are ",
+                "written anew with a later checkpoint");
   }
 
   /// This rank's place in its file, and what the file's first rank writes around the areas.

@@ -232,20 +232,26 @@ Result<void> check_all_taken(const std::string& region, const SavedRegions& save
   return {};
 }
 
+namespace {
+/// `which`: what the others are.
+std::string hint(const char* which, const std::string& name, const std::vector<std::string>& others) {
+  return others.empty() ? std::string() : cat(" (the nearest ", which, " is '", nearest(name, others), "')");
+}
+}  // namespace
+
 Result<void> check_names(const region::RegionSet& regions, const SavedRegions& saved) {
   const auto names = saved.names();
   std::vector<std::string> protected_names;
   for (const auto& spec : regions.specs()) protected_names.push_back(spec.name);
   for (const auto& name : protected_names)
     if (saved.of(name).empty())
-      return fail(Code::mismatch, "region '", name, "' is protected but is not in the line (the nearest there is '",
-                  nearest(name, names),
-                  "'): rename it, or set the option regions=lenient to keep the program's own value");
+      return fail(Code::mismatch, "region '", name, "' is protected but is not in the line", hint("there", name, names),
+                  ": rename it, or set the option regions=lenient to keep the program's own value");
   for (const auto& name : names)
     if (regions.find(name) == nullptr)
-      return fail(Code::mismatch, "region '", name,
-                  "' is in the line but is not protected (the nearest protected one is '",
-                  nearest(name, protected_names), "'): protect it, or set the option regions=lenient to leave it out");
+      return fail(Code::mismatch, "region '", name, "' is in the line but is not protected",
+                  hint("protected one", name, protected_names),
+                  ": protect it, or set the option regions=lenient to leave it out");
   return {};
 }
 

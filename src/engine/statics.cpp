@@ -11,7 +11,7 @@ namespace backstay::engine {
 std::vector<Level> companions_of(const std::vector<Level>& levels) {
   std::vector<Level> out = levels;
   for (auto& level : out) {
-    level.name += "-static";
+    level.name = companion_of(level.name);
     level.spare = 0;  // the next line of its kind may never come
   }
   return out;

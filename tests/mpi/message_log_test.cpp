@@ -230,7 +230,12 @@ TEST(MessageLog, what_a_log_cannot_answer_is_said_at_the_end_of_the_recording) {
       },
       "MPI_Comm_get_info");
   refused([](MPI_Comm in) { std::thread([&] { MPI_Send(nullptr, 0, MPI_INT, MPI_PROC_NULL, 0, in); }).join(); },
-          "another thread");
+          "another thread called MPI_Send");
+  // Its answer in a replay would be that of another communicator.
+  refused([](MPI_Comm in) { std::thread([&] { (void)rank_of(in); }).join(); }, "another thread called MPI_Comm_rank");
+  MPI_Comm kept = MPI_COMM_NULL;
+  refused([&](MPI_Comm in) { MPI_Comm_dup(in, &kept); }, "leaves a communicator behind");
+  MPI_Comm_free(&kept);
   MPI_Request request;
   int one = 0;
   refused([&](MPI_Comm in) { MPI_Irecv(&one, 1, MPI_INT, rank_of(in), 5, in, &request); }, "still under way");
@@ -356,6 +361,53 @@ TEST(MessageLog, a_phase_that_makes_other_calls_in_its_replay_is_told_which) {
   EXPECT_EQ(why(replay(*recorded, usual)), "");
 }
 
+TEST(MessageLog, the_communicator_whose_place_is_taken_is_answered_from_the_log_too) {
+  const OwnComm comm;
+  const MPI_Comm handle = comm;  // taken before, as by programs that keep it in an object
+  int key = MPI_KEYVAL_INVALID, mark = 3;
+  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &key, nullptr);
+  MPI_Comm_set_attr(handle, key, &mark);
+  int sums[2] = {0, 0}, turn = 0;
+  const auto body = [&](MPI_Comm) {
+    int one = rank_of(handle) + 1, found = 0;
+    int* value = nullptr;
+    MPI_Comm_get_attr(handle, key, &value, &found);
+    EXPECT_TRUE(found != 0 && value == &mark);
+    MPI_Comm made = MPI_COMM_NULL;
+    MPI_Comm_dup(handle, &made);
+    MPI_Allreduce(&one, &sums[turn], 1, MPI_INT, MPI_SUM, handle);
+    MPI_Comm_free(&made);
+  };
+  const auto recorded = record(comm, body);
+  ASSERT_TRUE(recorded.ok()) << why(recorded);
+  turn = 1;
+  EXPECT_TRUE(log::start_replay(*recorded, handle).ok());
+  body(handle);
+  const auto replayed = log::stop_replay();
+  EXPECT_EQ(why(replayed), "");
+  EXPECT_EQ(sums[1], sums[0]);
+  EXPECT_EQ(MPI_Barrier(handle), MPI_SUCCESS) << "it is as it was";
+  MPI_Comm_delete_attr(handle, key);
+  MPI_Comm_free_keyval(&key);
+}
+
+TEST(MessageLog, the_name_of_the_processor_is_that_of_the_recording) {
+  const OwnComm comm;
+  char names[2][MPI_MAX_PROCESSOR_NAME] = {"", ""};
+  int turn = 0;
+  const auto body = [&](MPI_Comm) {
+    int length = 0;
+    MPI_Get_processor_name(names[turn], &length);
+    EXPECT_EQ(std::string(names[turn]).size(), static_cast<std::size_t>(length));
+  };
+  const auto recorded = record(comm, body);
+  ASSERT_TRUE(recorded.ok()) << why(recorded);
+  turn = 1;
+  EXPECT_EQ(why(replay(*recorded, body)), "");
+  EXPECT_STREQ(names[1], names[0]);
+  EXPECT_SAYS(replay(*recorded, [](MPI_Comm) {}), Code::mismatch, "MPI_Get_processor_name");
+}
+
 TEST(MessageLog, an_error_handler_of_the_stand_in_hears_of_a_difference) {
   const OwnComm comm;
   const auto recorded = record(comm, usual);
@@ -373,12 +425,12 @@ TEST(MessageLog, an_error_handler_of_the_stand_in_hears_of_a_difference) {
 TEST(MessageLog, what_a_replay_leaves_behind_stands_for_nothing_any_more) {
   const OwnComm comm;
   MPI_Comm kept = MPI_COMM_NULL;
-  const auto body = [&](MPI_Comm in) { MPI_Comm_dup(in, &kept); };
-  const auto recorded = record(comm, body);
+  const auto recorded = record(comm, [&](MPI_Comm in) {
+    MPI_Comm_dup(in, &kept);
+    MPI_Comm_free(&kept);
+  });
   ASSERT_TRUE(recorded.ok()) << why(recorded);
-  EXPECT_EQ(MPI_Barrier(kept), MPI_SUCCESS);
-  MPI_Comm_free(&kept);
-  ASSERT_EQ(why(replay(*recorded, body)), "");
+  EXPECT_SAYS(replay(*recorded, [&](MPI_Comm in) { MPI_Comm_dup(in, &kept); }), Code::mismatch, "MPI_Comm_free");
   EXPECT_NE(MPI_Barrier(kept), MPI_SUCCESS);
   EXPECT_EQ(MPI_Comm_free(&kept), MPI_SUCCESS);
   EXPECT_EQ(MPI_Barrier(MPI_COMM_WORLD), MPI_SUCCESS);

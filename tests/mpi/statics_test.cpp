@@ -143,7 +143,7 @@ TEST_P(statics, that_are_protected_anew_with_other_data_are_written_anew) {
       session.unprotect("table");
       code.fill(session.rank(), i / 2);
       code.protect_table(session);
-      session.checkpoint();
+      session.checkpoint(now);
       session.wait();
       EXPECT_EQ(lines_of(static_level()).size(), i < 2 ? 1U : 2U) << i;
       MPI_Barrier(MPI_COMM_WORLD);
@@ -279,24 +279,87 @@ TEST(static_regions, and_others_have_different_names) {
   session.protect("b", b);
 }
 
+/// Ranks wait for each other at each step, so that one that stood in a call alone would keep all from going on.
+std::string said_in_steps(Session& session, int steps, const std::function<void(int)>& before_step) {
+  std::string said;
+  for (int step = 0; step < steps; ++step) {
+    before_step(step);
+    session.checkpoint();
+    if (said.empty()) said = session.status().last_error;
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  session.wait();
+  return said.empty() ? session.status().last_error : said;
+}
+
 TEST(static_regions, of_one_rank_only_are_told_of) {
   if (size_of() == 1) GTEST_SKIP();
   const SharedDirectory dir;
-  Session session(MPI_COMM_WORLD, with(usual(dir.path()), {{"timeout", "5"}}));
+  Session session(MPI_COMM_WORLD, usual(dir.path()));
   int a = 0;
   std::vector<double> x(10);
   session.protect("a", a);
   if (session.rank() == 0) session.protect_static("x", x);
-  std::string said;
-  for (int i = 0; i < 3 && said.empty(); ++i) {
-    try {
-      session.checkpoint();
-      said = session.status().last_error;
-    } catch (const Error& e) {
-      said = e.what();
-    }
+  const auto said = said_in_steps(session, 3, [](int) {});
+  EXPECT_TRUE(has(said, "the ranks protect different regions: rank 0 has region 'x'")) << said;
+}
+
+TEST(static_regions, of_which_one_rank_protects_some_later_are_whole_from_then_on) {
+  const SharedDirectory dir;
+  Session session(MPI_COMM_WORLD, usual(dir.path()));
+  int a = 0;
+  std::vector<double> x(10);
+  session.protect("a", a);
+  const auto said = said_in_steps(session, 6, [&](int step) {
+    if (step == (session.rank() == 0 ? 3 : 0)) session.protect_static("x", x);
+  });
+  EXPECT_EQ(has(said, "the ranks protect different regions"), size_of() > 1) << said;
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_EQ(lines_of(dir.path() + "/shared").back(), "line-00000006");
+}
+
+TEST(static_regions, that_one_rank_protects_anew_with_other_data_are_written_anew) {
+  const SharedDirectory dir;
+  {
+    Session session(MPI_COMM_WORLD, usual(dir.path()));
+    Code code;
+    code.fill(session.rank());
+    code.protect(session);
+    (void)said_in_steps(session, 6, [&](int step) {
+      if (step != 2 || session.rank() != 0) return;
+      session.unprotect("table");
+      code.fill(session.rank(), 7);
+      code.protect_table(session);
+    });
   }
-  EXPECT_TRUE(has(said, "saves static regions")) << said;
+  MPI_Barrier(MPI_COMM_WORLD);
+  Session session(MPI_COMM_WORLD, usual(dir.path()));
+  Code code, right;
+  code.forget();
+  right.fill(session.rank(), session.rank() == 0 ? 7 : 0);
+  code.protect(session);
+  EXPECT_TRUE(session.resume().resumed);
+  EXPECT_EQ(code.table, right.table);
+}
+
+TEST(static_regions, that_are_removed_under_a_running_job_are_written_again) {
+  const SharedDirectory dir;
+  Session session(MPI_COMM_WORLD, usual(dir.path()));
+  Code code;
+  code.fill(session.rank());
+  code.protect(session);
+  const auto said = said_in_steps(session, 8, [&](int step) {
+    session.wait();
+    if (step == 3 && session.rank() == 0) fs::remove_all(dir.path() + "/shared-static");
+    MPI_Barrier(MPI_COMM_WORLD);
+  });
+  EXPECT_TRUE(has(said, "is gone, with the static regions of this line")) << said;
+  EXPECT_EQ(lines_of(dir.path() + "/shared").back(), "line-00000008");
+  session.prune(1);
+  const Verified verified = session.verify();
+  EXPECT_TRUE(verified.damage.empty()) << verified.damage.front();
+  code.forget();
+  EXPECT_TRUE(session.resume().resumed);
 }
 
 TEST(static_regions, and_lines_without_any_are_told_apart) {

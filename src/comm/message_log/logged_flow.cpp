@@ -208,6 +208,7 @@ void Flow::data(const TypedData& data, std::int64_t bytes) {
 MPI_Comm Flow::stand_in(MPI_Comm parent, bool copied) {
   MPI_Comm made = MPI_COMM_NULL;
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  if (parent == phase_->alias) parent = phase_->workers;
   const int code = copied ? PMPI_Comm_dup(parent, &made) : PMPI_Comm_split(MPI_COMM_SELF, 0, 0, &made);
   if (const auto done = check(code); !done) {
     give_up(done.failure().what);

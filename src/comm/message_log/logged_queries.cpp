@@ -40,7 +40,8 @@ bool is_of_phase(MPI_Comm comm) {
   return phase != nullptr && phase->find(comm) != nullptr;
 }
 
-/// What the program keeps with a communicator is with its stand-in, if the phase has put it there.
+/// What the program keeps with a communicator is with its stand-in, if the phase has put it there, or with the
+/// communicator of the workers, which has none.
 int ask_attribute(MPI_Comm comm, int key, void* value, int* flag) {
   const auto real = [&] { return PMPI_Comm_get_attr(comm, key, value, flag); };
   return logged({"MPI_Comm_get_attr", comm, "", {}, Use::asks}, real, [&](Flow& flow) {
@@ -83,6 +84,14 @@ int MPI_Comm_size(MPI_Comm comm, int* size) {
 int MPI_Comm_rank(MPI_Comm comm, int* rank) {
   if (quiet()) return PMPI_Comm_rank(comm, rank);
   return ask_number("MPI_Comm_rank", comm, &Member::rank, rank, [&] { return PMPI_Comm_rank(comm, rank); });
+}
+
+/// A replacement may be on another node.
+int MPI_Get_processor_name(char* name, int* length) {
+  const auto real = [&] { return PMPI_Get_processor_name(name, length); };
+  if (quiet()) return real();
+  return logged({"MPI_Get_processor_name", MPI_COMM_SELF, "", {}, Use::asks}, real,
+                [&](Flow& flow) { flow.text(name, length, MPI_MAX_PROCESSOR_NAME); });
 }
 
 int MPI_Comm_compare(MPI_Comm one, MPI_Comm other, int* result) {

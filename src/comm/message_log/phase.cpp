@@ -148,9 +148,9 @@ Way way_of_stranger(MPI_Comm comm, Use use, const char* name) {
   if (left_over().contains(comm)) return use == Use::asks ? Way::pass : Way::refuse;
   Phase* const phase = present_phase().get();
   const Member* const known = phase == nullptr ? nullptr : phase->find(comm);
-  if (known == nullptr || known->number == self_number || use == Use::asks || use == Use::asks_size) return Way::pass;
+  if (known == nullptr || known->number == self_number) return Way::pass;
   phase->give_up_unlocked(cat("another thread called ", name, " in ", name_of(known->number),
-                              "; only the thread that began the phase may communicate in it"));
+                              "; only the thread that began the phase may use it"));
   return phase->replays ? Way::refuse : Way::pass;
 }
 
@@ -241,6 +241,7 @@ int fail_call(MPI_Comm comm) {
   const Phase* const phase = own_phase();
   if (phase != nullptr && phase->replays && phase->find(comm) == nullptr) comm = phase->workers;
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  if (phase != nullptr && comm == phase->alias) comm = phase->workers;
   if (comm == MPI_COMM_NULL || PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return MPI_ERR_OTHER;
   bool calls = handler != MPI_ERRORS_ARE_FATAL && handler != MPI_ERRORS_RETURN && handler != MPI_ERRHANDLER_NULL;
 #ifdef MPI_ERRORS_ABORT
@@ -287,6 +288,11 @@ void check_requests(Phase& phase) {
       if (pending.active)
         phase.give_up(cat("an operation that ", pending.name,
                           " started in the phase is still under way at its end; complete it in the phase"));
+  for (const auto& [comm, member] : phase.comms)
+    if (member.number > self_number)
+      phase.give_up(
+          "the phase leaves a communicator behind that it made: a repair ends communicators, so free it in the phase, "
+          "and make those that are used later inside loop()");
   if (!phase.messages.empty())
     phase.give_up("a message that was probed for in the phase was not received in it; receive it there");
 }
@@ -297,7 +303,7 @@ void leave_stand_ins(Phase& phase) {
   for (auto& [request, shared] : phase.requests) PMPI_Grequest_complete(request);
   const bool can_revoke = survives_losses();
   for (const auto& [comm, member] : phase.comms) {
-    if (member.number == self_number) continue;
+    if (member.number == self_number || comm == phase.alias) continue;
     if (can_revoke) {
       revoke(comm);
     } else if (comm != phase.workers) {
@@ -344,7 +350,7 @@ Result<Bytes> stop_recording() {
   return seal(phase.writer.take());
 }
 
-Result<MPI_Comm> start_replay(ByteView log) {
+Result<MPI_Comm> start_replay(ByteView log, MPI_Comm workers) {
   const Unseen unseen;
   auto raw = unseal(log);
   if (!raw) return raw.failure();
@@ -366,6 +372,8 @@ Result<MPI_Comm> start_replay(ByteView log) {
   }
   PMPI_Comm_set_errhandler(phase.workers, MPI_ERRORS_RETURN);
   phase.add(MPI_COMM_SELF, self_member(member));
+  phase.alias = workers;
+  if (workers != MPI_COMM_NULL) phase.add(workers, member);
   phase.add(phase.workers, std::move(member));
   return phase.workers;
 }

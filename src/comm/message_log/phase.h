@@ -51,6 +51,7 @@ struct Shared {
 struct Phase {
   bool replays = false;
   MPI_Comm workers = MPI_COMM_NULL;
+  MPI_Comm alias = MPI_COMM_NULL;    ///< of the replay: of several processes, and answered like its stand-in `workers`
   MPI_Group group = MPI_GROUP_NULL;  ///< of the workers
   LogWriter writer;
   LogReader reader{Bytes()};
