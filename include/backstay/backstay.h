@@ -255,9 +255,9 @@ BACKSTAY_EXPORT int backstay_loop(backstay_session* session, backstay_body body,
 /** Before backstay_loop: runs `phase(user)`, in which the program sets itself up with messages. With the option spares
  * what each rank receives in it is recorded and kept with other ranks, and who takes the place of a lost rank runs it
  * alone, its MPI calls answered from the log, while the others keep what they have: its results must not change after
- * it. It communicates in backstay_comm() alone, taken inside it, and in what it makes from it, which is of no use after
- * it. After a loss it returns, with any value, and is run again. BACKSTAY_INVALID_ARGUMENT: a log cannot answer what it
- * does; BACKSTAY_MISMATCH: it made other calls than before. */
+ * it. It communicates in backstay_comm() alone, and in what it makes from it and frees. After a loss it returns, with
+ * any value, and is run again. BACKSTAY_INVALID_ARGUMENT: a log cannot answer what it does; BACKSTAY_MISMATCH: it made
+ * other calls than before. */
 BACKSTAY_EXPORT int backstay_init(backstay_session* session, backstay_body phase, void* user, backstay_error* error);
 
 /** Waits until everything captured is committed or given up. */

@@ -278,7 +278,7 @@ class BACKSTAY_EXPORT Session {
   /// neighbour lists). With the option spares what each rank receives in it is recorded, and the log kept with other
   /// ranks. Who takes the place of a lost rank runs the phase alone, its calls of MPI answered from the log, while the
   /// others keep what they have; where one is lost inside it, all run it again. So its results must not change after
-  /// it; it communicates in comm() alone and in what it makes from it, which is of no use after it; and backstay's
+  /// it; it communicates in comm() alone and in what it makes from it, and frees; and backstay's
   /// collective calls do not belong in it. In C and C++, with MPI called by the thread that calls init(). Otherwise
   /// `phase` is just run. Code::invalid_argument: a log cannot answer what it does; Code::mismatch, for a replacement:
   /// it made other calls than before, as its input was another one. Source: ExaFLOW D2.4, section 2.5.
