@@ -237,11 +237,11 @@ TEST(MessageLog, what_a_log_cannot_answer_is_said_at_the_end_of_the_recording) {
   refused([&](MPI_Comm in) { MPI_Comm_dup(in, &kept); }, "leaves a communicator behind");
   MPI_Comm_free(&kept);
   MPI_Request request;
-  int one = 0;
+  int one = 0, sent = 0;
   refused([&](MPI_Comm in) { MPI_Irecv(&one, 1, MPI_INT, rank_of(in), 5, in, &request); }, "still under way");
   refused(
       [&](MPI_Comm in) {
-        MPI_Send(&one, 1, MPI_INT, rank_of(in), 5, in);
+        MPI_Send(&sent, 1, MPI_INT, rank_of(in), 5, in);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
       },
       "was started before it");
