@@ -152,6 +152,7 @@ void Session::Impl::stand_by() {
     const auto meeting = value_or_throw(crew_->meet(comm::Word::waiting));
     if (crew_->rank() >= 0) repaired_.push_back(meeting);
     if (meeting.fate != comm::Fate::closed && meeting.fate != comm::Fate::lost) continue;
+    if (meeting.fate == comm::Fate::lost) crew_->part();
     crew_.reset();
     // The ranks of a job that is lost leave without MPI_Finalize, too, which would wait for them.
     if (meeting.fate == comm::Fate::lost) std::exit(EXIT_FAILURE);
@@ -173,6 +174,7 @@ void Session::Impl::let_spares_go() {
       journal_->insist(cat(lost_ranks(*meeting),
                            " lost after the end of loop(): what was still to be done there is not "
                            "done"));
+    if (is_lost_) crew_->part();
     return;
   }
 }
@@ -260,6 +262,7 @@ void Session::Impl::note_repair(const comm::Verdict& meeting) {
                                    "again; it resumes from its newest line");
   // Said here, too: the program may leave its words to a rank that is gone.
   if (meeting.speaks) journal_->insist(sentence);
+  crew_->part();
   throw Error(Code::rank_lost, sentence);
 }
 

@@ -190,6 +190,11 @@ Result<Verdict> Crew::meet(Word word) {
   return repair(word, word == Word::waiting ? Patience::Clock::now() : start);
 }
 
+void Crew::part() {
+  int flags = 0;
+  (void)agree(all_, flags, true).ok();  // who does not come has died, or is late: there is nothing to wait for
+}
+
 // ---- repair ----------------------------------------------------------------------------------------------------
 
 /// What one round comes to, if all get to its end.

@@ -73,6 +73,9 @@ class Crew {
   /// Collective among all who live, see above. Bounded by the time-out, but for spares, who wait as long as it takes.
   /// Code::timeout: somebody did not come; Code::rank_lost: MPI cannot go on.
   Result<Verdict> meet(Word word);
+  /// After a meeting that ends with Fate::lost, before this process ends, bounded by the time-out: until all who live
+  /// have come here. The launcher ends what is left of a job when one process ends with a status.
+  void part();
 
   /// The crew of this process; null: none.
   static Crew* present();

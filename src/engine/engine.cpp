@@ -478,9 +478,8 @@ Result<void> Engine::capture_memory(Capture& target) {
                 " protected: call protect() before checkpoint()");
   if (static_regions_.changes() != told_changes_)
     return fail(Code::invalid_argument,
-                "static regions were protected or unprotected since the last call in which all "
-                "ranks hear of it: the next checkpoint saves them; before the first one, or by checkpoint(now), this "
-                "one would");
+                "static regions were protected or unprotected right before it, so that not all ",
+                "ranks know of it yet: the next checkpoint saves them");
   return capture_regions(regions_, {groups_.app().rank(), config_.capture_threads, config_.staging_limit}, target);
 }
 
@@ -621,10 +620,11 @@ Result<Resumed> Engine::resume() {
   if (!there) return there.failure();
   note_lines(*there);
   BACKSTAY_TRY(choose_level(there->lines, levels_, config_.topology, groups_.app(), hooks_.say));
-  const bool had_statics = config_.saved_statics > 0 && config_.saved_statics == static_regions_.changes();
-  const auto found =
-      put_back_newest(there->lines, levels_, {there->statics, companions_, static_regions_}, config_.topology, regions_,
-                      {config_.lenient, false, had_statics}, groups_.app(), hooks_.say);
+  ReadOptions read;
+  read.lenient = config_.lenient;
+  read.had_statics = config_.saved_statics > 0 && config_.saved_statics == static_regions_.changes();
+  const auto found = put_back_newest(there->lines, levels_, {there->statics, companions_, static_regions_},
+                                     config_.topology, regions_, read, groups_.app(), hooks_.say);
   if (!found) return found.failure();
   for (const auto& [level, line] : other_lines_)
     if (line > found->line)

@@ -138,7 +138,7 @@ void expect_logs_after_loss_of(const fs::path& dir, const std::vector<LevelConfi
       const auto log = engine.find_log(rank == 1 ? 0 : 2);
       ASSERT_EQ(log.ok(), found);
       if (!found) {
-        EXPECT_EQ(log.failure().code, Code::corrupt);
+        EXPECT_EQ(log.failure().code, Code::rank_lost);
         return;
       }
       EXPECT_EQ(log->phases, 2);

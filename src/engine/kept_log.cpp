@@ -68,9 +68,14 @@ Result<std::string> find_log(Level& level, const Topology& topology, comm::Comm&
   const auto regions = region_of(log);
   const region::RegionSet none;
   const std::vector<Level> no_companions;
-  const auto put_back =
-      put_back_newest(found->lines, levels, {found->statics, no_companions, none}, topology, regions, {}, comm, say);
+  std::vector<std::string> said;  // of a level that the program did not ask for: worth hearing if it goes well
+  const auto put_back = put_back_newest(found->lines, levels, {found->statics, no_companions, none}, topology, regions,
+                                        {}, comm, [&](const std::string& sentence) { said.push_back(sentence); });
+  if (!put_back && put_back.failure().code == Code::corrupt)
+    return fail(Code::rank_lost, "more ranks were lost than the logs of what they received in init() bear (parity for ",
+                level.config.parity.p, "): start the job again; it resumes from its newest line");
   if (!put_back) return put_back.failure();
+  for (const auto& sentence : said) say(sentence);
   if (put_back->line > 0) level.whole = {put_back->line};
   return log;
 }

@@ -17,7 +17,7 @@ Result<Level> level_of_logs(const std::vector<LevelConfig>& levels, const Topolo
 Result<void> keep_log(Level& level, const std::string& log, const Job& job, const Topology& topology, comm::Comm& comm);
 
 /// Collective: the log of each rank, those of replaced ranks rebuilt; afterwards all are kept again as before. Empty on
-/// all ranks where none was kept. Code::corrupt: too many are lost.
+/// all ranks where none was kept. Code::rank_lost: too many are lost.
 Result<std::string> find_log(Level& level, const Topology& topology, comm::Comm& comm, const Say& say);
 
 }  // namespace backstay::engine

@@ -352,7 +352,7 @@ struct Attempt {
 /// From the tables of all files.
 Result<Plans> plan_all(const region::RegionSet& regions, const SavedRegions& saved, const format::Manifest& manifest,
                        const ReadOptions& options, const comm::Comm& comm) {
-  if (!options.lenient) BACKSTAY_TRY(check_names(regions, saved));
+  if (!options.lenient) BACKSTAY_TRY(check_names(regions, saved, options.of_statics, options.others));
   Plans out;
   for (const auto& spec : regions.specs()) {
     if (options.lenient && saved.of(spec.name).empty()) continue;
@@ -645,7 +645,8 @@ Result<Inventories> take_inventory(const std::vector<Level>& levels, const std::
 namespace {
 /// Collective: the line of the companion that `line`, which is without trouble, names.
 Result<Attempt> put_back_statics(const catalog::Candidate& line, const std::string& name, const Statics& statics,
-                                 const Topology& topology, ReadOptions options, comm::Comm& comm, const Say& say) {
+                                 const region::RegionSet& regions, const Topology& topology, ReadOptions options,
+                                 comm::Comm& comm, const Say& say) {
   const auto number = line.manifest.statics;
   if (number == 0) {
     if (statics.regions.specs().empty()) return Attempt{true, {}};
@@ -657,7 +658,8 @@ Result<Attempt> put_back_statics(const catalog::Candidate& line, const std::stri
                 "' is protected as static, and the line has no static regions: protect it as it was when the line was "
                 "saved");
   }
-  options.keep_equal = true;
+  options.keep_equal = options.of_statics = true;
+  options.others = &regions;
   auto attempt =
       Attempts(*find_statics(line, statics.inventory), statics.inventory, statics.companions, topology, comm, say)
           .run(statics.regions, options);
@@ -684,9 +686,12 @@ Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Le
     if (line.code == Code::version) return fail(Code::version, what, ": ", line.trouble);
     std::string trouble = line.trouble;
     if (trouble.empty()) {
-      auto attempt = put_back_statics(line, what, statics, topology, options, comm, say);
-      if (attempt && attempt->done)
-        attempt = Attempts(line, inventory, levels, topology, comm, say).run(regions, options);
+      auto attempt = put_back_statics(line, what, statics, regions, topology, options, comm, say);
+      if (attempt && attempt->done) {
+        auto of_line = options;
+        of_line.others = &statics.regions;
+        attempt = Attempts(line, inventory, levels, topology, comm, say).run(regions, of_line);
+      }
       if (!attempt) return attempt.failure();
       if (attempt->done) {
         found.line = line.line;

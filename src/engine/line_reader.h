@@ -43,8 +43,10 @@ struct PutBack {
 };
 
 struct ReadOptions {
-  bool lenient = false;      ///< regions that only the program, or only the line has, are left alone instead of refused
-  bool keep_equal = false;   ///< memory that has the CRC of what it should hold is not read again
+  bool lenient = false;     ///< regions that only the program, or only the line has, are left alone instead of refused
+  bool keep_equal = false;  ///< memory that has the CRC of what it should hold is not read again
+  bool of_statics = false;  ///< what is read are static regions
+  const region::RegionSet* others = nullptr;  ///< what the program protects in the other way
   bool had_statics = false;  ///< as this process has saved or put back the static regions, they should be
 };
 

@@ -239,19 +239,26 @@ std::string hint(const char* which, const std::string& name, const std::vector<s
 }
 }  // namespace
 
-Result<void> check_names(const region::RegionSet& regions, const SavedRegions& saved) {
+Result<void> check_names(const region::RegionSet& regions, const SavedRegions& saved, bool statics,
+                         const region::RegionSet* others) {
   const auto names = saved.names();
   std::vector<std::string> protected_names;
   for (const auto& spec : regions.specs()) protected_names.push_back(spec.name);
   for (const auto& name : protected_names)
     if (saved.of(name).empty())
-      return fail(Code::mismatch, "region '", name, "' is protected but is not in the line", hint("there", name, names),
-                  ": rename it, or set the option regions=lenient to keep the program's own value");
-  for (const auto& name : names)
+      return fail(Code::mismatch, "region '", name, "' is protected ",
+                  statics ? "as static, and is not among the static regions of the line" : "but is not in the line",
+                  hint("there", name, names), ": ", statics ? "protect it as then, or rename" : "rename",
+                  " it, or set the option regions=lenient to keep the program's own value");
+  for (const auto& name : names) {
+    if (others != nullptr && others->find(name) != nullptr)
+      return fail(Code::mismatch, "region '", name, "' is ", statics ? "static" : "not static", " in the line, and is ",
+                  statics ? "not" : "static", " in this program: protect it as then");
     if (regions.find(name) == nullptr)
       return fail(Code::mismatch, "region '", name, "' is in the line but is not protected",
                   hint("protected one", name, protected_names),
                   ": protect it, or set the option regions=lenient to leave it out");
+  }
   return {};
 }
 

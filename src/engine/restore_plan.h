@@ -60,7 +60,9 @@ std::optional<RegionPlan> plan_own(const RegionSpec& spec, const SavedRegions& s
 Result<void> check_all_taken(const std::string& region, const SavedRegions& saved, const std::vector<region::Box>& held,
                              int rank = 0, int size = 1);
 
-/// Regions that only one side has; a sentence if there are any.
-Result<void> check_names(const region::RegionSet& regions, const SavedRegions& saved);
+/// Regions that only one side has; a sentence if there are any. `statics`: the line has static regions only; `others`:
+/// what the program protects in the other way.
+Result<void> check_names(const region::RegionSet& regions, const SavedRegions& saved, bool statics = false,
+                         const region::RegionSet* others = nullptr);
 
 }  // namespace backstay::engine

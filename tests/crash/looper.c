@@ -83,6 +83,7 @@ static int body(void* user) {
   for (int i = 0; i < CELLS; ++i) sum += s->cells[i];
   if (MPI_Allreduce(&sum, &all, 1, MPI_DOUBLE, MPI_SUM, comm) != MPI_SUCCESS) return 2;
   if (rank == 0) printf("sum %.17g\n", all);
+  fflush(stdout); /* it may be killed before it ends */
   return 0;
 }
 

@@ -111,6 +111,7 @@ int main(int argc, char** argv) try {
     std::uint64_t all = 0;
     MPI_Allreduce(&state, &all, 1, MPI_UINT64_T, MPI_SUM, run.comm());
     if (run.rank() == 0) std::printf("hash %016" PRIx64 "\n", all);
+    std::fflush(stdout);
   });
   std::printf("phases %d of process %d\n", phases, process());
   return 0;

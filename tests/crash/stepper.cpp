@@ -93,6 +93,7 @@ int main(int argc, char** argv) try {
     MPI_Comm_free(&ring);
     const auto hash = simulation.hash(session.comm());
     if (session.rank() == 0) std::printf("hash %016" PRIx64 "\n", hash);
+    std::fflush(stdout);  // it may be killed before it ends
   });
   return 0;
 } catch (const std::exception& e) {
