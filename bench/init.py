@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> list[dict]:
     for ranks in options.ranks:
         all_of_them = [once(options.program, ranks, options.cells) for _ in range(options.repeats)]
         row = {name: statistics.median(one[name] for one in all_of_them) for name in all_of_them[0]}
-        row |= {"what": "init", "store": "shm", "ranks": ranks, "cells": options.cells, "repeats": options.repeats}
+        row |= {"what": "init", "store": "shm", "ranks": ranks, "n": options.cells, "repeats": options.repeats}
         row["alone_per_plain"] = row["alone"] / row["setup"]
         row["alone_per_recorded_cpu"] = row["alone_cpu"] / row["recorded_cpu"]
         row["log_per_static"] = row["log"] / (row["static"] / ranks)
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace) -> list[dict]:
 def told(row: dict) -> str:
     static, dynamic = row["static"] / row["ranks"], row["dynamic"] / row["ranks"]
     return (
-        f"heat {row['cells']}^3 on {row['ranks']} ranks: set up in {row['setup']:.2f} s, recorded in "
+        f"heat {row['n']}^3 on {row['ranks']} ranks: set up in {row['setup']:.2f} s, recorded in "
         f"{row['recorded']:.2f} s, alone from the log in {row['alone']:.2f} s: {row['alone_per_plain']:.2f} times as "
         f"long, and {row['alone_per_recorded_cpu']:.2f} times the processor time; together again after "
         f"{row['together'] * 1e3:.0f} ms, the state back in {row['back'] * 1e3:.0f} ms\n"
