@@ -2,14 +2,11 @@
 // times what changes from step to step. The lines that backstay needs end with `// backstay`.
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <exception>
-#include <optional>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <tuple>
 
+#include "../program.h"
 #include "backstay/backstay.hpp"
 #include "problem.h"
 #include "simulation.h"
@@ -24,9 +21,6 @@ struct backstay::describe<heat::Record> {
 };
 
 namespace {
-
-/// Of this process in the communicator that it works in; nothing before it has one.
-std::optional<int> rank_at_work;
 
 /// The static set-up and the seconds it took.
 struct Setup {
@@ -43,7 +37,7 @@ void make_setup(MPI_Comm comm, const heat::Problem& problem, Setup& setup) {
 void show_figures(MPI_Comm comm, const heat::Options& options, const Setup& setup) {
   if (!options.figures) return;
   const heat::Figures figures = heat::make_figures(comm, setup.operators, setup.seconds);
-  if (rank_at_work == 0) std::fputs(heat::to_text(figures).c_str(), stdout);
+  if (program::rank_at_work == 0) std::fputs(heat::to_text(figures).c_str(), stdout);
 }
 
 /// What decides the numbers of a run and is no state. Kept with the checkpoints: a run that went on with other values
@@ -92,7 +86,7 @@ void simulate(int argc, char** argv, const heat::Options& options) {
   std::size_t printed = 0;
   run.init([&] { make_setup(run.comm(), problem, setup); });  // backstay
   run.loop([&] {                                              // backstay
-    rank_at_work = run.rank();
+    program::rank_at_work = run.rank();
     simulate_to_the_end(run, options, problem, setup, printed);
   });
 }
@@ -103,7 +97,7 @@ void simulate_plain(int argc, char** argv, const heat::Options& options) {
   {
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    rank_at_work = rank;
+    program::rank_at_work = rank;
     Setup setup;
     make_setup(MPI_COMM_WORLD, problem, setup);
     std::size_t printed = 0;
@@ -115,42 +109,9 @@ void simulate_plain(int argc, char** argv, const heat::Options& options) {
   MPI_Finalize();
 }
 
-/// Whether this process speaks for all: before MPI is up, only the launcher's variables tell.
-bool speaks() {
-  if (rank_at_work) return *rank_at_work == 0;
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-    if (const char* rank = std::getenv(name)) return std::string(rank) == "0";
-  }
-  return true;
-}
-
-/// One rank says why; the others give it a second to do so, because mpirun ends the job at the first exit.
-int give_up(const std::exception& e, int status) {
-  if (speaks())
-    std::fprintf(stderr, "heat: %s\n", e.what());
-  else
-    std::this_thread::sleep_for(std::chrono::seconds(1));
-  return status;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  heat::Options options;
-  try {
-    options = heat::parse_options({argv + 1, argv + argc});
-  } catch (const std::invalid_argument& e) {
-    return give_up(e, 2);
-  }
-  if (options.help) {
-    if (speaks()) std::fputs(heat::usage().c_str(), stdout);
-    return 0;
-  }
-  try {
-    if (speaks() && !options.csv.empty()) heat::require_writable(options.csv);
-    (options.plain ? simulate_plain : simulate)(argc, argv, options);
-    return 0;
-  } catch (const std::exception& e) {
-    return give_up(e, 1);
-  }
+  return program::main_of("heat", argc, argv, heat::parse_options, heat::usage, heat::require_writable, simulate,
+                          simulate_plain);
 }

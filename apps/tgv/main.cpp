@@ -1,16 +1,11 @@
 // The Taylor-Green vortex under protection. The seven lines that backstay needs end with `// backstay`; besides, two
 // values are kept only to refuse a resume with other options (struct Kept). All else would be here without it.
 #include <array>
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <exception>
-#include <optional>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <tuple>
 
+#include "../program.h"
 #include "backstay/backstay.hpp"
 #include "simulation.h"
 
@@ -26,9 +21,6 @@ struct backstay::describe<tgv::Record> {
 };
 
 namespace {
-
-/// Of this process in the communicator that it works in; nothing before it has one.
-std::optional<int> rank_at_work;
 
 struct NamedField {
   const char* name;
@@ -70,7 +62,7 @@ void require_same_run(const Kept& saved, const Kept& given, const tgv::Simulatio
 /// From the newest checkpoint, or from the beginning, to the end. After the loss of a rank it is called again, in
 /// another communicator: all that belongs to a communicator or to a rank is made here.
 void simulate_to_the_end(backstay::Session& run, const tgv::Options& options, std::size_t& printed) {
-  rank_at_work = run.rank();
+  program::rank_at_work = run.rank();
   tgv::Simulation sim(run.comm(), options, printed);
   const tgv::Block& block = sim.solver().block();
   const auto with_halo = tgv::slowest_first(sim.solver().layout().size_with_halo());
@@ -116,42 +108,9 @@ void simulate_plain(int argc, char** argv, const tgv::Options& options) {
   MPI_Finalize();
 }
 
-/// Whether this process speaks for all: before MPI is up, only the launcher's variables tell.
-bool speaks() {
-  if (rank_at_work) return *rank_at_work == 0;
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-    if (const char* rank = std::getenv(name)) return std::string(rank) == "0";
-  }
-  return true;
-}
-
-/// One rank says why; the others give it a second to do so, because mpirun ends the job at the first exit.
-int give_up(const std::exception& e, int status) {
-  if (speaks())
-    std::fprintf(stderr, "tgv: %s\n", e.what());
-  else
-    std::this_thread::sleep_for(std::chrono::seconds(1));
-  return status;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  tgv::Options options;
-  try {
-    options = tgv::parse_options({argv + 1, argv + argc});
-  } catch (const std::invalid_argument& e) {
-    return give_up(e, 2);
-  }
-  if (options.help) {
-    if (speaks()) std::fputs(tgv::usage().c_str(), stdout);
-    return 0;
-  }
-  try {
-    if (speaks() && !options.csv.empty()) tgv::require_writable(options.csv);
-    (options.plain ? simulate_plain : simulate)(argc, argv, options);
-    return 0;
-  } catch (const std::exception& e) {
-    return give_up(e, 1);
-  }
+  return program::main_of("tgv", argc, argv, tgv::parse_options, tgv::usage, tgv::require_writable, simulate,
+                          simulate_plain);
 }
