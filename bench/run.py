@@ -336,7 +336,8 @@ def measure_all(options: argparse.Namespace) -> list[dict]:
         rows.append(measure_weight(options.build, 64, 40, 7))
     if not options.quick and options.only in ("", "init"):
         print("measuring set-ups from message logs", file=sys.stderr, flush=True)
-        rows += init.run(init.parse(["--program", str(options.build / "apps/heat/heat")]))
+        words = ["--program", str(options.build / "apps/heat/heat"), "--repeats", str(options.repeats)]
+        rows += init.run(init.parse(words))
     return rows
 
 
