@@ -548,6 +548,12 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
 
 // ---- close -----------------------------------------------------------------------------------------------------
 
+namespace {
+[[maybe_unused]] constexpr const char* left_alone =
+    "this rank left loop() by an error, and not all others came to close the session: this process ends; to the others "
+    "it is lost";
+}  // namespace
+
 void Session::Impl::meet_to_close() {
   if (a_rank_is_lost() || is_lost_) return;
   // An exception may leave one rank only. Where it can be replaced, its end is what the others notice.
@@ -561,12 +567,17 @@ void Session::Impl::meet_to_close() {
   // The others come here if all have met the same error. If this rank alone has, they may wait for it in the program's
   // own communication for ever; once it is lost it can be replaced.
   std::optional<comm::Watch> watch;
-  if (left_by_error_ && repairs())
-    watch.emplace(milliseconds(settings_.timeout),
-                  "this rank left loop() by an error, and not all others came to close the session within the option "
-                  "timeout: this process ends; to the others it is lost");
+  if (left_by_error_ && repairs()) watch.emplace(milliseconds(settings_.timeout), left_alone);
 #endif
-  if (const auto met = engine_->meet_to_close(); !met && !a_rank_is_lost()) journal_->say_of_others(met.failure().what);
+  const auto met = engine_->meet_to_close();
+  if (met || a_rank_is_lost()) return;
+  journal_->say_of_others(met.failure().what);
+#if BACKSTAY_HAVE_MPI
+  if (!watch) return;
+  // They went on in another call, and will wait for it in the program's communication next.
+  journal_->insist(left_alone);
+  comm::leaving::end_noticed("with status", EXIT_FAILURE);
+#endif
 }
 
 bool Session::Impl::close() {

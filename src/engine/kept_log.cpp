@@ -3,6 +3,8 @@
 #include <numeric>
 #include <utility>
 
+#include "engine/agree.h"
+
 namespace backstay::engine {
 
 namespace {
@@ -57,7 +59,7 @@ Result<void> keep_log(Level& level, const std::string& log, const Job& job, cons
   checkpoint.captured = capture_regions(regions, {comm.rank(), 1, 0}, checkpoint.capture);
   const auto written = write_line(level, checkpoint, job, topology, comm);
   if (!written) return written.failure();
-  return retire_surplus(level, 1);
+  return agree(comm, retire_surplus(level, 1));
 }
 
 Result<std::string> find_log(Level& level, const Topology& topology, comm::Comm& comm, const Say& say) {
