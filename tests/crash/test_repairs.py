@@ -235,12 +235,13 @@ def test_the_status_of_processes_that_leave_is_that_of_the_job(tmp_path, monkeyp
 
 
 @needs_ulfm
-def test_a_rank_whose_body_returns_an_error_and_that_closes_its_session_is_replaced(tmp_path, monkeypatch):
-    """The others wait for it in MPI, it would wait for them in close()."""
+@pytest.mark.parametrize("every", [1, 5], ids=["others_are_at_a_checkpoint", "others_are_in_mpi"])
+def test_a_rank_whose_body_returns_an_error_and_that_closes_its_session_is_replaced(tmp_path, monkeypatch, every):
+    """The others wait for it in a checkpoint or in MPI, it would wait for them in close()."""
     words = ("400",)
     alone = result(run(tmp_path / "a", "-n", 3, program=LOOPER, words=words, levels="memory"), "sum")
     monkeypatch.setenv("LOOPER_RETURNS", "1,150")
-    ended = run(tmp_path / "b", "-n", 3, "--spares", 1, program=LOOPER, words=words, every=5, timeout=3)
+    ended = run(tmp_path / "b", "-n", 3, "--spares", 1, program=LOOPER, words=words, every=every, timeout=3)
     assert result(ended, "sum") == alone, ended.stderr
     assert "looper: loop: the body of backstay_loop returned 9" in ended.stderr
     assert "this rank left loop() by an error, and not all others came" in ended.stderr
