@@ -82,12 +82,13 @@ class Launch:
         options: dict[str, str],
         processes: int = RANKS,
         limit: float = LIMIT,
+        variables: dict[str, str] | None = None,
     ):
         self.run_id = f"kills-{os.getpid()}-{time.monotonic_ns()}"
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
         options = {"DIR": str(directory), "NODES": str(NODES), "TIMEOUT": str(LIMIT), **options}
         environment |= {f"BACKSTAY_{name}": value for name, value in options.items()}
-        environment |= {guard.MARK: self.run_id, "OMPI_MCA_mpi_yield_when_idle": "1"}
+        environment |= {guard.MARK: self.run_id, "OMPI_MCA_mpi_yield_when_idle": "1", **(variables or {})}
         # Of its own, because what a killed launcher leaves keeps a later one with its process id from starting.
         self.scratch = tempfile.TemporaryDirectory(prefix="kills-")
         environment |= {"PRTE_MCA_prte_local_tmpdir_base": self.scratch.name}
