@@ -1,0 +1,34 @@
+// The loops of a program, found in the sequence of its computations.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace backstay::select {
+
+/// A computation, or a loop over parts.
+struct Part {
+  int computation = -1;               ///< -1: it is a loop
+  std::vector<Part> body;             ///< of a loop
+  std::int64_t fewest = 0, most = 0;  ///< rounds of the loop, as far as seen
+};
+
+/// The outermost loop that was going on at the end of a sequence: of a simulation its time steps.
+struct Period {
+  std::vector<Part> body;
+  std::int64_t rounds = 0;         ///< whole ones, since it began
+  std::size_t begin = 0, end = 0;  ///< the last whole round, as indices into the sequence
+};
+
+/// The loops in `calls`, numbers of computations, from the inside out: what follows itself at once is a loop, and a
+/// loop is the same whatever its number of rounds. So a solver that iterates as often as it needs does not hide the
+/// step that it is in, and a stage is not taken for a step. What only reads (`only_reads` by computation) is passed
+/// over: a summary every tenth step is not a step of its own. None: nothing was repeated up to the end. Pure; bodies of
+/// more than `longest` parts are not found.
+///
+/// It says what to expect, not what will be: whoever relies on it must see what comes.
+std::optional<Period> find_period(const std::vector<int>& calls, const std::vector<bool>& only_reads,
+                                  std::size_t longest = 4096);
+
+}  // namespace backstay::select
