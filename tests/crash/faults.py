@@ -7,7 +7,7 @@ A run: four ranks save at one of the mixes of levels of kills.py, and one fault 
 
 - eio, enospc, erofs: some calls on files of one rank, or of all, fail; enomem: so do some mappings of memory;
 - eintr, short: calls on files are interrupted, or move less than they were asked to, all the time;
-- slow: calls take up to 20 ms; stuck: one takes longer than the option timeout;
+- slow: up to 1000 calls take up to 20 ms; stuck: one takes longer than the option timeout;
 - clock: the time of day jumps by days; sigstop: a rank stands still for longer than the option timeout;
 - gone: a directory of a level is removed.
 
@@ -68,6 +68,8 @@ class Run:
         self.rank = chance.choice([-1, *range(kills.RANKS)])
         self.first = chance.randrange(4) if self.kind == "enomem" else chance.randrange(600)
         self.count = chance.choice([1, 3, 30, 100000])
+        if self.kind == "slow":
+            self.count = min(self.count, 1000)  # 10 s of sleep; with each call of a job it is a minute and a half
         self.policy = ""
         self.stood_still = 0.0  # seconds
         self.given_up = 0  # lines
