@@ -1,0 +1,154 @@
+#include "select/replay_log.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/text.h"
+
+namespace backstay::select {
+
+namespace {
+/// Small numbers take one byte: each byte but the last has its highest bit set.
+void append_number(Bytes& out, std::uint64_t n) {
+  for (; n >= 0x80; n >>= 7) out.push_back(static_cast<std::byte>(n | 0x80));
+  out.push_back(static_cast<std::byte>(n));
+}
+
+/// None: it ends too early, or is no number.
+std::optional<std::uint64_t> read_number(ByteView bytes, std::size_t& at) {
+  std::uint64_t n = 0;
+  for (unsigned shift = 0; shift < 64 && at < bytes.size(); shift += 7) {
+    const auto byte = static_cast<std::uint64_t>(bytes[at++]);
+    n |= (byte & 0x7f) << shift;
+    if ((byte & 0x80) == 0) return n;
+  }
+  return {};
+}
+
+/// All surprises are whole, and among the events.
+bool is_whole(ByteView surprises, std::uint64_t events) {
+  std::uint64_t seen = 0;
+  for (std::size_t at = 0; at < surprises.size();) {
+    const auto before = read_number(surprises, at), symbol = read_number(surprises, at);
+    if (!before || !symbol || *before >= events - seen) return false;
+    seen += *before + 1;
+  }
+  return true;
+}
+}  // namespace
+
+std::size_t Expectation::slot() const {
+  std::uint64_t hash = 0;
+  for (const auto symbol : last_) hash = (hash ^ symbol) * 0x9e3779b97f4a7c15;
+  return static_cast<std::size_t>(hash >> 32) % slots;
+}
+
+void Expectation::came(Event event) {
+  Guess& guess = guesses_[slot()];
+  if (guess.symbol == event.symbol()) {
+    guess.doubted = false;
+  } else if (std::exchange(guess.doubted, true)) {
+    guess = {event.symbol(), false};
+  }
+  std::rotate(last_.begin(), last_.begin() + 1, last_.end());
+  last_.back() = event.symbol();
+}
+
+void ReplayLog::computation(std::uint32_t number) { add(Event::computation(number)); }
+
+void ReplayLog::result(ByteView value) {
+  add(Event::result(value.size()));
+  results_.insert(results_.end(), value.begin(), value.end());
+}
+
+void ReplayLog::add(Event event) {
+  ++events_;
+  if (expectation_.next() == event) {
+    ++as_expected_;
+  } else {
+    append_number(surprises_, std::exchange(as_expected_, 0));
+    append_number(surprises_, event.symbol());
+  }
+  expectation_.came(event);
+}
+
+Bytes ReplayLog::encode() const {
+  Bytes out;
+  append_number(out, events_);
+  append_number(out, surprises_.size());
+  out.insert(out.end(), surprises_.begin(), surprises_.end());
+  out.insert(out.end(), results_.begin(), results_.end());
+  return out;
+}
+
+Result<Replay> Replay::open(ByteView encoded, std::vector<std::string> names) {
+  std::size_t at = 0;
+  const auto events = read_number(encoded, at), size = read_number(encoded, at);
+  if (!events || !size || *size > encoded.size() - at || !is_whole(encoded.subspan(at, *size), *events))
+    return fail(Code::corrupt, "a log of computations is damaged: it cannot be replayed");
+  const auto surprises = encoded.subspan(at, *size), results = encoded.subspan(at + *size);
+  Replay replay;
+  replay.names_ = std::move(names);
+  replay.events_ = *events;
+  replay.surprises_.assign(surprises.begin(), surprises.end());
+  replay.results_.assign(results.begin(), results.end());
+  replay.find_surprise();
+  return replay;
+}
+
+void Replay::find_surprise() {
+  surprise_.reset();
+  if (next_surprise_ >= surprises_.size()) return;
+  before_surprise_ = *read_number(surprises_, next_surprise_);
+  surprise_ = Event::of(*read_number(surprises_, next_surprise_));
+}
+
+Event Replay::next() const { return surprise_ && before_surprise_ == 0 ? *surprise_ : expectation_.next(); }
+
+Result<void> Replay::check(Event event) const {
+  if (at_end())
+    return fail(Code::mismatch, "the replay goes on with ", name_of(event), ", and the run ended after ", events_,
+                " computations and results");
+  if (next() == event) return {};
+  return fail(Code::mismatch, "number ", done_ + 1, " of the computations and results of the replay is ",
+              name_of(event), ", and in the run that is replayed it was ", name_of(next()),
+              ": the program must go the same way, so its input, its options and the number of its ranks must be the "
+              "same, and what it asks of clocks and random numbers must not decide on it");
+}
+
+void Replay::pass() {
+  const Event event = next();
+  expectation_.came(event);
+  ++done_;
+  if (!surprise_) return;
+  if (before_surprise_ == 0)
+    find_surprise();
+  else
+    --before_surprise_;
+}
+
+Result<void> Replay::computation(std::uint32_t number) {
+  BACKSTAY_TRY(check(Event::computation(number)));
+  pass();
+  log_.computation(number);
+  return {};
+}
+
+Result<void> Replay::result(MutableByteView value) {
+  BACKSTAY_TRY(check(Event::result(value.size())));
+  if (value.size() > results_.size() - next_result_)
+    return fail(Code::corrupt, "a log of computations is damaged: a result is not there");
+  std::copy_n(results_.begin() + static_cast<std::ptrdiff_t>(next_result_), value.size(), value.begin());
+  next_result_ += value.size();
+  pass();
+  log_.result(value);
+  return {};
+}
+
+std::string Replay::name_of(Event event) const {
+  if (event.is_result()) return cat("a result of ", event.value(), " bytes");
+  if (event.value() < names_.size()) return cat("computation '", names_[event.value()], "'");
+  return cat("computation number ", event.value());
+}
+
+}  // namespace backstay::select

@@ -1,0 +1,104 @@
+// The way a program took, and what it was told on it: enough to take the same way again without computing.
+//
+// Source: OPS checkpointing, section 4, Algorithm 2.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+
+namespace backstay::select {
+
+/// Something that happened on the way: a computation, or a result of some bytes that the program was given.
+class Event {
+ public:
+  static Event computation(std::uint32_t number) { return Event(std::uint64_t{number} << 1); }
+  static Event result(std::size_t bytes) { return Event(static_cast<std::uint64_t>(bytes) << 1 | 1); }
+  static Event of(std::uint64_t symbol) { return Event(symbol); }
+  [[nodiscard]] bool is_result() const { return (symbol_ & 1) != 0; }
+  [[nodiscard]] std::uint64_t value() const { return symbol_ >> 1; }  ///< number or bytes
+  [[nodiscard]] std::uint64_t symbol() const { return symbol_; }
+  bool operator==(const Event&) const = default;
+
+ private:
+  explicit Event(std::uint64_t symbol) : symbol_(symbol) {}
+  std::uint64_t symbol_;
+};
+
+/// Expects the event that came the last times after the same three. A program is loops, so it is wrong about once when
+/// a loop ends. The same events give the same expectations, everywhere.
+class Expectation {
+ public:
+  Expectation() : guesses_(slots) {}
+  [[nodiscard]] Event next() const { return Event::of(guesses_[slot()].symbol); }
+  void came(Event event);
+
+ private:
+  static constexpr std::size_t slots = std::size_t{1} << 14;
+  struct Guess {
+    std::uint64_t symbol = 0;
+    bool doubted = false;  ///< it was wrong the last time; twice, and another takes its place
+  };
+  [[nodiscard]] std::size_t slot() const;
+
+  std::vector<Guess> guesses_;
+  std::array<std::uint64_t, 3> last_{};
+};
+
+/// Grows with what could not be expected, and with the results: a few bytes for each end of a loop.
+class ReplayLog {
+ public:
+  void computation(std::uint32_t number);
+  void result(ByteView value);
+  /// What encode() gives, about.
+  [[nodiscard]] std::uint64_t bytes() const { return surprises_.size() + results_.size(); }
+  /// All so far. Recording goes on.
+  [[nodiscard]] Bytes encode() const;
+
+ private:
+  void add(Event event);
+
+  Expectation expectation_;
+  std::uint64_t events_ = 0;
+  std::uint64_t as_expected_ = 0;  ///< events since the last surprise
+  Bytes surprises_;                ///< for each: how many events were as expected before it, and its symbol
+  Bytes results_;                  ///< one after the other
+};
+
+/// Goes the way of a log. What the program does must be what the log says.
+class Replay {
+ public:
+  /// `names` of the computations, for sentences. Code::corrupt: these are not the bytes of a log.
+  static Result<Replay> open(ByteView encoded, std::vector<std::string> names);
+  [[nodiscard]] bool at_end() const { return done_ == events_; }
+  /// Code::mismatch: another computation is next, or a result, or nothing. The replay stands still.
+  Result<void> computation(std::uint32_t number);
+  /// Fills in the result. Code::mismatch as above, or another size; Code::corrupt: the log has no bytes for it.
+  Result<void> result(MutableByteView value);
+  /// At the end: the same log, to be continued.
+  ReplayLog go_on() && { return std::move(log_); }
+
+ private:
+  Replay() = default;
+  [[nodiscard]] Event next() const;
+  Result<void> check(Event event) const;
+  void pass();
+  void find_surprise();
+  [[nodiscard]] std::string name_of(Event event) const;
+
+  std::vector<std::string> names_;
+  std::uint64_t events_ = 0, done_ = 0;
+  Bytes surprises_, results_;
+  std::size_t next_surprise_ = 0, next_result_ = 0;  ///< in those
+  std::uint64_t before_surprise_ = 0;                ///< events as expected, from here on
+  std::optional<Event> surprise_;
+  Expectation expectation_;
+  ReplayLog log_;  ///< of what was replayed
+};
+
+}  // namespace backstay::select
