@@ -17,6 +17,7 @@ struct Item {
   std::size_t end = 0;
   std::int64_t rounds = 1;     ///< of a loop
   std::size_t last_round = 0;  ///< where it begins
+  std::size_t next_to_last = 0;
 };
 
 struct Loop {
@@ -26,10 +27,10 @@ struct Loop {
 
 class Folding {
  public:
-  Folding(const std::vector<int>& calls, const std::vector<bool>& only_reads, std::size_t longest)
-      : first_loop_(static_cast<int>(only_reads.size())), longest_(longest) {
+  Folding(const std::vector<int>& calls, const std::vector<bool>& left_out, std::size_t longest)
+      : first_loop_(static_cast<int>(left_out.size())), longest_(longest) {
     for (std::size_t i = 0; i < calls.size(); ++i)
-      if (!only_reads[static_cast<std::size_t>(calls[i])]) items_.push_back({calls[i], i, i + 1, 1, i});
+      if (!left_out[static_cast<std::size_t>(calls[i])]) items_.push_back({calls[i], i, i + 1, 1, i, i});
   }
 
   std::optional<Period> run() {
@@ -89,10 +90,12 @@ class Folding {
     Symbols body;
     for (std::size_t i = first; i < first + length; ++i) body.push_back(items_[i].symbol);
     const Item& last = items_[first + rounds * length - 1];
-    Item out{symbol_of(body), items_[first].begin, last.end, 0, items_[first + (rounds - 1) * length].begin};
+    const std::size_t before = first + (rounds - 2) * length;
+    Item out{symbol_of(body), items_[first].begin, last.end, 0, items_[before + length].begin, items_[before].begin};
     if (out.symbol == body.front()) {  // loops that follow each other
       for (std::size_t i = first; i < first + rounds; ++i) out.rounds += items_[i].rounds;
       out.last_round = last.last_round;
+      out.next_to_last = last.rounds > 1 ? last.next_to_last : items_[before].last_round;
       return out;
     }
     for (std::size_t i = first; i < first + rounds * length; ++i) note_rounds(items_[i]);
@@ -113,7 +116,7 @@ class Folding {
       }
       any = true;
       for (std::size_t j = i; j < i + length; ++j) note_rounds(items_[j]);
-      folded.push_back({symbol, items_[i].begin, items_[i + length - 1].end, 1, items_[i].begin});
+      folded.push_back({symbol, items_[i].begin, items_[i + length - 1].end, 1, items_[i].begin, items_[i].begin});
       i += length;
     }
     items_ = std::move(folded);
@@ -151,7 +154,7 @@ class Folding {
       if (best == nullptr || covered > best->end - best->begin) best = &item;
     }
     if (best == nullptr) return {};
-    return Period{body_of(best->symbol), best->rounds, best->last_round, best->end};
+    return Period{body_of(best->symbol), best->begin, best->rounds, best->next_to_last, best->last_round};
   }
 
   [[nodiscard]] std::vector<Part> body_of(int symbol) const {
@@ -177,7 +180,10 @@ class Folding {
 
 std::optional<Period> find_period(const std::vector<int>& calls, const std::vector<bool>& only_reads,
                                   std::size_t longest) {
-  return Folding(calls, only_reads, longest).run();
+  auto of_all = Folding(calls, std::vector<bool>(only_reads.size(), false), longest).run();
+  if (of_all && of_all->first <= calls.size() / 2) return of_all;
+  auto of_some = Folding(calls, only_reads, longest).run();
+  return of_some && (!of_all || of_some->first < of_all->first) ? of_some : of_all;
 }
 
 }  // namespace backstay::select

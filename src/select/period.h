@@ -17,15 +17,18 @@ struct Part {
 /// The outermost loop that was going on at the end of a sequence: of a simulation its time steps.
 struct Period {
   std::vector<Part> body;
-  std::int64_t rounds = 0;         ///< whole ones, since it began
-  std::size_t begin = 0, end = 0;  ///< the last whole round, as indices into the sequence
+  std::size_t first = 0;    ///< index into the sequence, where its first round began
+  std::int64_t rounds = 0;  ///< whole ones, since then
+  /// The newest round whose end is known, with what only reads in it, as indices into the sequence: to the beginning of
+  /// the last whole round.
+  std::size_t begin = 0, end = 0;
 };
 
 /// The loops in `calls`, numbers of computations, from the inside out: what follows itself at once is a loop, and a
 /// loop is the same whatever its number of rounds. So a solver that iterates as often as it needs does not hide the
-/// step that it is in, and a stage is not taken for a step. What only reads (`only_reads` by computation) is passed
-/// over: a summary every tenth step is not a step of its own. None: nothing was repeated up to the end. Pure; bodies of
-/// more than `longest` parts are not found.
+/// step that it is in, and a stage is not taken for a step. Where summaries come in no order and hide the loops,
+/// computations that only read (`only_reads`, by computation) are passed over. None: nothing was repeated up to the
+/// end. Pure; bodies of more than `longest` parts are not found.
 ///
 /// It says what to expect, not what will be: whoever relies on it must see what comes.
 std::optional<Period> find_period(const std::vector<int>& calls, const std::vector<bool>& only_reads,

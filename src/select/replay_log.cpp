@@ -1,7 +1,7 @@
 #include "select/replay_log.h"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include "base/text.h"
 
