@@ -94,6 +94,23 @@ Result<std::optional<Advice>> advise(const Trace& trace, const Costs& costs) {
   return std::optional<Advice>(std::move(advice));
 }
 
+std::vector<int> mark_of(const Advice& advice, const Trace& trace, std::size_t place) {
+  const std::size_t size = advice.places.size();
+  const auto call_at = [&](std::size_t at, std::size_t back) {
+    return trace.calls[advice.places[(at + size - back % size) % size].call];
+  };
+  std::vector<std::size_t> alike;  // places that look the same so far and need more
+  for (std::size_t i = 0; i < size; ++i)
+    if (advice.places[i].bytes > advice.places[place].bytes) alike.push_back(i);
+  std::vector<int> mark;
+  for (std::size_t back = 0; back < size && (back == 0 || !alike.empty()); ++back) {
+    const int call = call_at(place, back);
+    mark.insert(mark.begin(), call);
+    std::erase_if(alike, [&](std::size_t i) { return call_at(i, back) != call; });
+  }
+  return mark;
+}
+
 std::string text_of(const Need& need, const std::vector<Computation>& computations) {
   const auto name = [&] { return cat("'", computations[static_cast<std::size_t>(need.computation)].name, "'"); };
   switch (need.why) {

@@ -59,6 +59,11 @@ struct Advice {
 /// cannot have, or a trace whose parts do not belong together. Pure.
 Result<std::optional<Advice>> advise(const Trace& trace, const Costs& costs);
 
+/// How a program that runs knows that it is at a place: the last computations, the one that is about to begin included.
+/// The shortest such that every other moment of the round that looks the same needs no more bytes. Rounds of inner
+/// loops may vary.
+std::vector<int> mark_of(const Advice& advice, const Trace& trace, std::size_t place);
+
 /// As in "read by 'flux'".
 std::string text_of(const Need& need, const std::vector<Computation>& computations);
 

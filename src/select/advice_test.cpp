@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 
@@ -52,6 +53,30 @@ TEST(advice, a_runge_kutta_step_needs_its_solution_only) {
                                                                            {"u", "80 read by 'keep'"},
                                                                            {"x", "0 never changed"}}));
   for (const auto& turn : (*advice)->schedule.turns) EXPECT_EQ((*advice)->places[turn.to].bytes, 80);
+  EXPECT_EQ(mark_of(**advice, trace, (*advice)->best), std::vector<int>{1});
+  const auto dear = std::find_if((*advice)->places.begin(), (*advice)->places.end(),
+                                 [&](const auto& place) { return trace.calls[place.call] == 2 && place.bytes == 160; });
+  ASSERT_NE(dear, (*advice)->places.end());
+  EXPECT_EQ(mark_of(**advice, trace, static_cast<std::size_t>(dear - (*advice)->places.begin())), std::vector<int>{2});
+}
+
+TEST(advice, a_place_is_known_by_what_came_before_it) {
+  // 'work' fills the scratch region twice; after the first time it is needed, after the second it is not.
+  const std::vector<Region> regions{{"u", {4}, 8}, {"scratch", {100}, 8}};
+  const std::vector<Computation> computations{{"work", {{0, Mode::read_write}, {1, Mode::write}}},
+                                              {"use", {{0, Mode::read_write}, {1, Mode::read}}},
+                                              {"clear", {{0, Mode::read_write}}}};
+  const Trace trace = trace_of(regions, computations, {0, 2, 1, 0, 2, 2, 0, 2, 1, 0, 2, 2, 0, 2, 1, 0, 2, 2});
+  const auto advice = advise(trace, costs);
+  ASSERT_TRUE(advice && *advice);
+  ASSERT_EQ((*advice)->places.size(), 6U);
+  std::map<std::int64_t, std::vector<int>> marks;  // by bytes: of 'clear' after 'work'
+  for (std::size_t i = 0; i < 6; ++i) {
+    const std::size_t call = (*advice)->places[i].call;
+    if (trace.calls[call] == 2 && trace.calls[call - 1] == 0)
+      marks[(*advice)->places[i].bytes] = mark_of(**advice, trace, i);
+  }
+  EXPECT_EQ(marks, (std::map<std::int64_t, std::vector<int>>{{32, {1, 0, 2}}, {32 + 800, {2}}}));
 }
 
 TEST(advice, a_halo_that_is_filled_again_is_not_saved) {
