@@ -127,9 +127,10 @@ class Run:
         committed = kills.newest_committed(directory, IN_FILES)
         again = self.launch(directory, STEPS + MORE, False).end()
         if self.newest_of_what_went is not None and again.status == 3:
-            # A line that was about to be committed may have been.
-            if committed > self.newest_of_what_went + 1:
-                return f"line {committed} was committed into what was no longer there\n{ended.err}"
+            commits = [e for e in kills.events_of(directory) if e.get("event") == "commit" and e["level"] in IN_FILES]
+            later = {e["line"] for e in commits if e["line"] > self.newest_of_what_went}
+            if len(later) > 1:  # one was about to be committed
+                return f"lines {sorted(later)} were committed into what was no longer there\n{ended.err}"
             return "" if "there are lines, but none can be put back" in again.err else f"no sentence\n{again.err}"
         if again.status != 0 or again.line("hash") != ["hash", self.expected[1]]:
             return f"launched again, it did not end well ({again.status})\n{again.out}{again.err[-6000:]}{ended.err}"
