@@ -257,6 +257,7 @@ class Supervisor:
         self._stop_asked: float | None = None  # when the user's first signal came
         self._kill_deadline: float | None = None  # of what was killed from here; None: nothing was
         self._most_ranks = 0  # of this launch, on this machine at once
+        self._ranks_before = 0  # when they were last counted
         self._offset = 0  # in the events, where this launch begins
         self._launched_at = 0.0
         self._launches: list[Launch] = []
@@ -400,7 +401,7 @@ class Supervisor:
 
     def _run_once(self, attempt: int) -> Ending:
         job = self._job
-        self._most_ranks = 0
+        self._most_ranks = self._ranks_before = 0
         environment = job.environment(attempt, self._run_id, sys.stderr.isatty() and not self._piped())
         job.launcher.use_scratch(environment, self._scratch / str(attempt))
         launcher = job.launcher.command(job.processes(), environment, survive=job.spares > 0)
@@ -460,12 +461,20 @@ class Supervisor:
         opened = {"start", "end", "stop"}
         return any(e.get("event") in opened for e in self._session_events(self._offset))
 
+    def _are_stuck(self) -> bool:
+        """A spare has said so before it ended."""
+        return any(e.get("event") == "stuck" for e in self._session_events(self._offset))
+
     def _look_for_ranks(self, seen: float, process: subprocess.Popen) -> float:
         """When a rank of the launch was last there. A launcher that goes on after the loss of a rank may not notice
         that it has none left (Open MPI 5.0 waits for a lock of its own then): it is ended."""
         now = time.monotonic()
         ranks = len(guard.rank_processes(self._run_id))
         self._most_ranks = max(ranks, self._most_ranks)
+        fewer, self._ranks_before = ranks < self._ranks_before, ranks
+        if fewer and self._kill_deadline is None and self._are_stuck():
+            say("the ranks that are left do not come to a repair: the launch is ended.")
+            self._kill(process)
         if ranks < self._most_ranks and self._most_ranks == self._job.processes() and not self._has_begun():
             if now - seen > 2 * GRACE and self._kill_deadline is None:
                 say("a process was lost before the session was open, where none can be replaced: the launch is ended.")

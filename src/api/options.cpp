@@ -316,7 +316,7 @@ std::vector<OptionInfo> options_of_the_job() {
        "MPI's error code to a program that looks at it"},
       {"shrink", "off",
        "a rank is lost and no spare is left: `off`: the job ends, to be started again; `on`: the ranks that are left "
-       "go on with numbers anew (for programs that set up everything inside loop())"},
+       "go on with numbers anew (for programs that set up everything inside loop(); needs spares)"},
       {"levels", "auto",
        "list of `memory`, `local`, `partner`, `shared`, and `memory2`, `local2`: such levels once more, with parity of "
        "another kind; `auto`: `shared`, and `partner` where `nodes` is given"},

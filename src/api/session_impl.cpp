@@ -156,6 +156,9 @@ void Session::Impl::open_mpi(MPI_Comm comm, const Result<api::Settings>& setting
     open_with_spares(comm);
   else
     start(std::move(all));
+  if (settings_.shrink && settings_.spares == 0)
+    journal_->say(
+        "the option shrink is on and spares is 0: only a job with spares goes on after a loss; give it at least one");
   if (courier_ && !settings_.progress_in_calls)
     journal_->say(
         "MPI was initialised without MPI_THREAD_MULTIPLE: checkpoints make progress inside calls of backstay only");
@@ -204,8 +207,11 @@ void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
   if (courier_) hooks.pump = [this] { courier_->pump(); };
 #endif
   auto config = make_config(topology);
-  for (auto& level : config.levels)
-    if (level.parity.p > 0) level.parity.units = find_units(level.name, settings_.units.at(level.name), topology, *app);
+  for (auto& level : config.levels) {
+    if (level.parity.p == 0) continue;
+    level.parity.units = find_units(level.name, settings_.units.at(level.name), topology, *app);
+    fit_to_those_left(level);
+  }
   engine_ = std::make_unique<engine::Engine>(std::move(config), std::move(hooks), std::move(app));
   value_or_throw(engine_->open());
   if (settings_.signals && !signals_) signals_ = std::make_unique<api::SignalListener>();
@@ -430,6 +436,7 @@ Resumed Session::Impl::resume() {
   must_resume_ = false;
   if (back) {
     journal_->say("no line was whole yet: back to where loop() began");
+    journal_->event("fresh", {});
     return found;
   }
   if (!found) {

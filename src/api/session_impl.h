@@ -110,6 +110,7 @@ class Session::Impl {
   void replay(const std::function<void()>& phase);
   void find_logs();
   static std::string lost_ranks(const comm::Verdict& meeting);
+  static std::string nobody_goes_on(const comm::Verdict& meeting);
   comm::MpiOptions mpi_options();
   std::unique_ptr<comm::Courier> courier_;
   std::chrono::steady_clock::time_point pumped_ = std::chrono::steady_clock::now();
@@ -130,6 +131,7 @@ class Session::Impl {
   int find_node(comm::Comm& all);
   engine::Topology find_topology(comm::Comm& app);
   engine::EngineConfig make_config(const engine::Topology& topology);
+  void fit_to_those_left(engine::LevelConfig& level);
   std::vector<int> find_units(const std::string& level, const api::UnitChoice& choice, const engine::Topology& topology,
                               comm::Comm& app);
   void describe_job(const engine::Topology& topology, comm::Comm& app);

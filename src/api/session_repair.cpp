@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <exception>
 #include <optional>
+#include <set>
 
 #include "api/session_impl.h"
 #include "base/text.h"
@@ -90,6 +91,7 @@ void Session::Impl::leave_if_lost() {}
 void Session::Impl::init(const std::function<void()>& phase) { phase(); }
 bool Session::Impl::come_together(bool finished) { return finished; }
 void Session::Impl::let_spares_go() {}
+void Session::Impl::fit_to_those_left(engine::LevelConfig&) {}
 #else
 
 bool detail::ends_by_a_signal() { return comm::leaving::am_counted_on(); }
@@ -148,11 +150,24 @@ void Session::Impl::open_with_spares(MPI_Comm comm) {
 /// A spare stays here until it takes a rank's place. If it never does, its process ends here, with status 0: the
 /// program's own code is for ranks.
 void Session::Impl::stand_by() {
+  api::Journal journal(0, settings_.log, settings_.dir, settings_.name);
   while (crew_->rank() < 0) {
-    const auto meeting = value_or_throw(crew_->meet(comm::Word::waiting));
+    const auto met = crew_->meet(comm::Word::waiting);
+    if (!met) {
+      // The others are where nothing reaches them but the end of the job: by `backstay run`, which reads this, or
+      // else by MPI, as far as it can.
+      journal.insist(met.failure().what);
+      journal.event("stuck", {});
+      comm::leaving::nobody_counts_on_me();
+      MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+    }
+    const auto& meeting = *met;
     if (crew_->rank() >= 0) repaired_.push_back(meeting);
     if (meeting.fate != comm::Fate::closed && meeting.fate != comm::Fate::lost) continue;
-    if (meeting.fate == comm::Fate::lost) crew_->part();
+    if (meeting.fate == comm::Fate::lost) {
+      if (meeting.speaks) journal.insist(nobody_goes_on(meeting));
+      crew_->part();
+    }
     crew_.reset();
     // The ranks of a job that is lost leave without MPI_Finalize, too, which would wait for them.
     if (meeting.fate == comm::Fate::lost) std::exit(EXIT_FAILURE);
@@ -186,6 +201,11 @@ std::string Session::Impl::lost_ranks(const comm::Verdict& meeting) {
   for (const auto& replaced : meeting.replaced) ranks += cat(ranks.empty() ? "" : ", ", replaced.rank);
   if (ranks.empty()) return "a rank was";
   return cat(meeting.replaced.size() > 1 ? "ranks " : "rank ", ranks, meeting.replaced.size() > 1 ? " were" : " was");
+}
+
+std::string Session::Impl::nobody_goes_on(const comm::Verdict& meeting) {
+  return cat(lost_ranks(meeting),
+             " lost, and no spare is left to take the place: start the job again; it resumes from its newest line");
 }
 
 /// Ends the engine and its thread; regions stay, and so does what the memory level holds.
@@ -257,9 +277,7 @@ void Session::Impl::note_repair(const comm::Verdict& meeting) {
   if (meeting.fate == comm::Fate::again) return;
   crew_is_gone_ = is_lost_ = true;
   save_what_memory_holds(meeting.speaks);
-  const std::string sentence = cat(lost_ranks(meeting),
-                                   " lost, and no spare is left to take the place: start the job "
-                                   "again; it resumes from its newest line");
+  const std::string sentence = nobody_goes_on(meeting);
   // Said here, too: the program may leave its words to a rank that is gone.
   if (meeting.speaks) journal_->insist(sentence);
   crew_->part();
@@ -292,6 +310,19 @@ bool Session::Impl::come_together(bool finished) {
   return false;
 }
 
+/// A job that has shrunk goes on with as many parities as its failure units can carry.
+void Session::Impl::fit_to_those_left(engine::LevelConfig& level) {
+  const int units = static_cast<int>(std::set<int>(level.parity.units.begin(), level.parity.units.end()).size());
+  if (!settings_.shrink || repaired_.empty() || level.parity.p < units) return;
+  const std::string parities = units == 1 ? "no parity" : units == 2 ? "one parity" : cat(units - 1, " parities");
+  journal_->say(cat("level ", engine::level_name(level), " has ", parities, " from here on: it is spread over ",
+                    counted(units, "failure unit"), " now"));
+  if (units == 1)
+    level.parity = {};
+  else
+    level.parity.p = units - 1;
+}
+
 void Session::Impl::say_repairs() {
   for (; said_ < repaired_.size(); ++said_) {
     const auto& meeting = repaired_[said_];
@@ -299,6 +330,10 @@ void Session::Impl::say_repairs() {
     for (const auto& replaced : meeting.replaced)
       if (replaced.by_number >= 0)
         sentence += cat("; spare ", replaced.by_number, " (node ", replaced.node, ") is rank ", replaced.rank, " now");
+    const bool fewer = std::any_of(meeting.replaced.begin(), meeting.replaced.end(),
+                                   [](const auto& replaced) { return replaced.by_number < 0; });
+    if (fewer && said_ + 1 == repaired_.size())
+      sentence += cat("; ", counted(size, "rank"), size == 1 ? " is" : " are", " left, numbered anew");
     journal_->say(cat(sentence, "; together again after ", human_seconds(meeting.seconds)));
     journal_->event("repair", {api::Journal::number("lost", static_cast<double>(meeting.replaced.size())),
                                api::Journal::number("seconds", meeting.seconds)});

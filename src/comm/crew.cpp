@@ -159,9 +159,16 @@ Result<bool> Crew::agree(MPI_Comm comm, int& flags, bool bounded) const {
   MPI_Request request = MPI_REQUEST_NULL;
   BACKSTAY_TRY(check(start_agreement(comm, held.get(), &request)));
   const auto deadline = Patience::Clock::now() + options_.timeout;
+  Patience since_a_loss(2 * options_.timeout);  // later than those who know of it lose theirs
   for (Backoff backoff(bounded ? Backoff::usual : Backoff::for_days);; backoff.sleep()) {
     int done = 0;
     const int code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (code == MPI_SUCCESS && done == 0 && !bounded && knows_of_a_loss(comm) && since_a_loss.exhausted()) {
+      (void)held.release();
+      return fail(Code::timeout, "a rank was lost, and twice the option timeout (", options_.timeout.count(),
+                  " ms) later not all others had come to the repair: they are in an MPI call that does not end, or "
+                  "compute without any; the job ends, to be started again");
+    }
     if (code == MPI_SUCCESS && done == 0 && bounded && Patience::Clock::now() >= deadline) {
       (void)held.release();
       return fail(Code::timeout, "a rank did not come to the end of loop(), or to the repair after a loss, within ",
@@ -243,7 +250,9 @@ Result<Verdict> Crew::repair(Word word, Patience::Clock::time_point came) {
         if (survivor.rank >= 0) out = std::min(out, survivor.rank);
       return out;
     };
-    const bool speaks = round.survivors[static_cast<std::size_t>(round.me)].rank == lowest();
+    const bool all_are_spares = lowest() == std::numeric_limits<int>::max();
+    const bool speaks =
+        all_are_spares ? round.me == 0 : round.survivors[static_cast<std::size_t>(round.me)].rank == lowest();
     double longest = 0;
     for (const auto& survivor : round.survivors) longest = std::max(longest, survivor.waited);
     return Verdict{plan.fate, plan.replaced, speaks, longest + waited(met)};

@@ -28,7 +28,7 @@ struct CrewOptions {
 struct Verdict {
   Fate fate = Fate::again;
   std::vector<Replaced> replaced;
-  bool speaks = false;  ///< of all ranks that are left, this is the lowest one
+  bool speaks = false;  ///< of all ranks that are left, this is the lowest one; of spares, if no rank is left
   double seconds = 0;   ///< from the coming of the first rank to its end
 };
 
@@ -70,7 +70,8 @@ class Crew {
     return alarm_;
   }
 
-  /// Collective among all who live, see above. Bounded by the time-out, but for spares, who wait as long as it takes.
+  /// Collective among all who live, see above. Bounded by the time-out, but for spares, who wait as long as nobody is
+  /// lost, and from then on for twice as long.
   /// Code::timeout: somebody did not come; Code::rank_lost: MPI cannot go on.
   Result<Verdict> meet(Word word);
   /// After a meeting that ends with Fate::lost, before this process ends, bounded by the time-out: until all who live

@@ -31,6 +31,14 @@ bool has_a_loss(MPI_Comm comm) {
   MPI_Group_free(&lost);
   return size > 0;
 }
+bool knows_of_a_loss(MPI_Comm comm) {
+  MPI_Group lost = MPI_GROUP_NULL;
+  int size = 0;
+  if (MPIX_Comm_get_failed(comm, &lost) != MPI_SUCCESS) return false;
+  MPI_Group_size(lost, &size);
+  if (lost != MPI_GROUP_EMPTY) MPI_Group_free(&lost);
+  return size > 0;
+}
 void revoke(MPI_Comm comm) { MPIX_Comm_revoke(comm); }
 int start_agreement(MPI_Comm comm, int* flags, MPI_Request* request) {
   return survives_losses() ? MPIX_Comm_iagree(comm, flags, request)
@@ -41,6 +49,7 @@ int shrink(MPI_Comm comm, MPI_Comm* out) { return MPIX_Comm_shrink(comm, out); }
 bool survives_losses() { return false; }
 bool tells_of_a_loss(int) { return false; }
 bool has_a_loss(MPI_Comm) { return false; }
+bool knows_of_a_loss(MPI_Comm) { return false; }
 void revoke(MPI_Comm) {}
 int start_agreement(MPI_Comm comm, int* flags, MPI_Request* request) {
   return MPI_Iallreduce(MPI_IN_PLACE, flags, 1, MPI_INT, MPI_BAND, comm, request);

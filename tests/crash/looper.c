@@ -5,7 +5,9 @@
  * LOOPER_EXITS, LOOPER_ABORTS, LOOPER_ERRS=PROCESS,STEP: that one calls exit(4) or MPI_Abort at that step, or makes a
  * mistake in MPI that is fatal.
  * LOOPER_RETURNS=PROCESS,STEP: the body of that one, or with PROCESS -1 of all, returns an error at that step.
+ * LOOPER_MERGES=FILE: all merge an intercommunicator at step 100; process 1 dies before it, if it can make that file.
  * LOOPER_STATUS=N: what all end with. LOOPER_INIT=1: what it starts from comes of messages in backstay_init. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -53,6 +55,20 @@ static int set_up(void* user) {
   return 0;
 }
 
+/* Of ranks with even and with odd numbers. */
+static int merge(MPI_Comm comm, int rank) {
+  MPI_Comm half, between, whole;
+  const char *file = getenv("LOOPER_MERGES"), *mine = getenv("OMPI_COMM_WORLD_RANK");
+  if (MPI_Comm_split(comm, rank % 2, rank, &half) != MPI_SUCCESS) return 2;
+  if (MPI_Intercomm_create(half, 0, comm, 1 - rank % 2, 7, &between) != MPI_SUCCESS) return 2;
+  if (mine != NULL && atoi(mine) == 1 && open(file, O_CREAT | O_EXCL | O_WRONLY, 0600) >= 0) raise(SIGKILL);
+  if (MPI_Intercomm_merge(between, rank % 2, &whole) != MPI_SUCCESS) return 2;
+  MPI_Comm_free(&whole);
+  MPI_Comm_free(&between);
+  MPI_Comm_free(&half);
+  return 0;
+}
+
 static int body(void* user) {
   simulation* s = user;
   backstay_error error;
@@ -73,6 +89,7 @@ static int body(void* user) {
     if (aborts && s->step == aborts_at) MPI_Abort(comm, 5);
     if (returns && s->step == returns_at) return 9;
     if (errs && s->step == errs_at) MPI_Send(&sum, 1, MPI_DOUBLE, 1000, 0, comm);
+    if (s->step == 100 && getenv("LOOPER_MERGES") != NULL && merge(comm, rank) != 0) return 2;
     if (backstay_checkpoint(s->session, NULL, &error) != 0) return say("checkpoint", &error);
     if (MPI_Sendrecv(&s->cells[CELLS - 1], 1, MPI_DOUBLE, (rank + 1) % size, 0, &theirs, 1, MPI_DOUBLE,
                      (rank + size - 1) % size, 0, comm, MPI_STATUS_IGNORE) != MPI_SUCCESS)

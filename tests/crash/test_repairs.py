@@ -140,6 +140,7 @@ def test_a_rank_that_is_lost_before_the_first_line_brings_all_back_to_where_loop
     ended = run(tmp_path, "-n", 4, "--spares", 1, "--kill", "1@1", levels="shared", every=1000000)
     assert result(ended) == undisturbed, ended.stderr
     assert "launch 2" not in ended.stderr
+    assert "1 failure: the job stood still for" in ended.stderr
 
 
 @needs_ulfm
@@ -312,6 +313,69 @@ def test_a_program_in_python_goes_on_with_a_spare_or_with_fewer_ranks(tmp_path, 
     assert result(ended, "sum") == result(alone, "sum"), ended.stderr
     assert result(ended, "ranks") == ("2" if how == "shrink" else "3")
     assert "launch 2" not in ended.stderr
+
+
+@needs_ulfm
+def test_a_job_shrinks_to_one_rank_and_keeps_its_newest_line(tmp_path):
+    """Two failure units carry one parity of two, and one carries none."""
+    pytest.importorskip("mpi4py")
+    file = tmp_path / "program.py"
+    file.write_text(PYTHON)
+    program = {"program": sys.executable, "words": (file,), "every": 5, "levels": "memory"}
+    alone = run(tmp_path / "a", "-n", 4, **program)
+    flags = ["-n", 4, "--spares", 1, "--nodes", 5, "--kill", "1@40,3@80,0@120,1@160"]
+    ended = run(tmp_path / "b", *flags, **program, shrink="on", memory__redundancy="rs(2,2)")
+    assert result(ended, "sum") == result(alone, "sum"), ended.stderr
+    assert result(ended, "ranks") == "1" and "launch 2" not in ended.stderr
+    assert "level memory has one parity from here on: it is spread over 2 failure units now" in ended.stderr
+    assert "level memory has no parity from here on: it is spread over 1 failure unit now" in ended.stderr
+    assert "1 rank is left, numbered anew" in ended.stderr
+
+
+@needs_ulfm
+def test_shrinking_without_spares_is_said_to_do_nothing(tmp_path):
+    ended = run(tmp_path, "-n", 2, program=LOOPER, words=("20",), shrink="on")
+    assert ended.returncode == 0 and "the option shrink is on and spares is 0" in ended.stderr
+
+
+ALL_DIE = """
+import os
+import backstay
+
+with backstay.Session() as run:
+    state = run.state(step=0)
+    def body():
+        run.resume()
+        while state.step < 50:
+            run.checkpoint()
+            run.comm.Barrier()
+            if state.step == 20 and int(os.environ["OMPI_COMM_WORLD_RANK"]) < 3:
+                os.kill(os.getpid(), 9)
+            state.step += 1
+    run.loop(body)
+"""
+
+
+@needs_ulfm
+def test_a_spare_that_is_left_alone_says_so(tmp_path):
+    pytest.importorskip("mpi4py")
+    (tmp_path / "app.py").write_text(ALL_DIE)
+    words = (tmp_path / "app.py",)
+    ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, program=sys.executable, words=words, every=5)
+    assert ended.returncode != 0 and "ranks 0, 1, 2 were lost, and no spare is left to take the place" in ended.stderr
+
+
+@needs_ulfm
+def test_ranks_that_no_loss_wakes_end_the_launch(tmp_path, monkeypatch):
+    """Open MPI tries to merge an intercommunicator again and again, whoever is lost."""
+    words = ("200",)
+    alone = result(run(tmp_path / "a", "-n", 4, program=LOOPER, words=words, levels="memory"), "sum")
+    monkeypatch.setenv("LOOPER_MERGES", str(tmp_path / "died"))
+    ended = run(
+        tmp_path / "b", "-n", 4, "--spares", 1, program=LOOPER, words=words, levels="shared", every=5, timeout=3
+    )
+    assert (tmp_path / "died").exists()
+    assert result(ended, "sum") == alone, ended.stderr
 
 
 @needs_ulfm
