@@ -7,7 +7,8 @@ A run: one of three programs, some ranks and some spares, 1 to 4 kills of random
 them) at times that are uniform over the whole run; with some protections whole nodes, whose directories are removed.
 With --close a part of the kills comes within 80 ms of the one before, so that it falls into its repair. What is right:
 
-- the run ends with status 0 and the result of an undisturbed run, bit for bit; or
+- the run ends with status 0 and the result of an undisturbed run, bit for bit, and every repair of no more than the
+  protection bears brought back the newest line that was committed before it; or
 - it was hit by more than it can bear, and says so: no spare is left, or no line can be put back, or a rank died before
   the first line or outside loop(). It is launched again then, and must end with that result; or, where more nodes were
   lost with their directories than the protection bears, say that no line is left.
@@ -47,7 +48,7 @@ PROTECTIONS = {
     "shared": {"LEVELS": "shared", "SHARED_LAYOUT": "file-per-rank"},
     "memory, shared": {"LEVELS": "memory,shared", "MEMORY_REDUNDANCY": "rs(2,1)", "SHARED_EVERY": "40"},
 }
-SURVIVED = {"memory rs(2,2)": 2}  # losses at once that no line is lost by; the others: 1
+SURVIVED = {"memory rs(2,2)": 2, "shared": 1000}  # losses at once that no line is lost by; the others: 1
 REASONS = {
     "no spare is left": "no spare",
     "there is no line to roll back to": "no line yet",
@@ -218,6 +219,8 @@ class Run:
         said = self.application.result(ended, directory)
         if said is not None and said != self.expected:
             return f"ended with another result: {said}"
+        if older := self.older_line(directory):
+            return older
         if ended.status in (0, 200) and said is not None:
             return ""
         if said is not None:  # a rank was killed behind the end of its work
@@ -233,6 +236,21 @@ class Run:
         if reason == "no line" and losses <= SURVIVED.get(self.shape.protection, 1):
             return f"says that no line can be put back after {losses} losses"
         return reason
+
+    def older_line(self, directory: Path) -> str:
+        """The first repair that went back further than it had to; nothing if none did."""
+        newest = lost = 0
+        for event in kills.events_of(directory):
+            kind, line = event.get("event"), int(event.get("line") or 0)
+            if kind == "commit":
+                newest = max(newest, line)
+            elif kind == "repair":
+                lost += int(event["lost"])
+            elif kind in {"resume", "fresh"}:
+                if 0 < lost <= SURVIVED.get(self.shape.protection, 1) and line < newest:
+                    return f"came back from line {line} after {lost} losses, and line {newest} was committed"
+                lost = 0
+        return ""
 
     def again(self, directory: Path) -> tuple[Ended, str]:
         """A launch without kills after a clean end. It may say that lines are there, but are lost with their nodes."""
