@@ -1,4 +1,4 @@
-// What checkpoints at each place of a program would have to save, and why: the table that `advise` shows.
+// What checkpoints at each place of a program would have to save, and why.
 #pragma once
 
 #include <cstdint>
