@@ -80,6 +80,8 @@ Result<void> Crew::choose_rank() {
     return claims[static_cast<std::size_t>(a)] > claims[static_cast<std::size_t>(b)];
   });
   const auto last = numbers.begin() + worker_count_;
+  works_.assign(claims.size(), false);
+  for (auto number = numbers.begin(); number != last; ++number) works_[static_cast<std::size_t>(*number)] = true;
   if (std::find(numbers.begin(), last, number_) != last)
     rank_ = static_cast<int>(std::count_if(numbers.begin(), last, [&](int number) { return number < number_; }));
   return {};
@@ -163,7 +165,7 @@ Result<bool> Crew::agree(MPI_Comm comm, int& flags, bool bounded) const {
   for (Backoff backoff(bounded ? Backoff::usual : Backoff::for_days);; backoff.sleep()) {
     int done = 0;
     const int code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-    if (code == MPI_SUCCESS && done == 0 && !bounded && knows_of_a_loss(comm) && since_a_loss.exhausted()) {
+    if (code == MPI_SUCCESS && done == 0 && !bounded && knows_of_a_lost_worker() && since_a_loss.exhausted()) {
       (void)held.release();
       return fail(Code::timeout, "a rank was lost, and twice the option timeout (", options_.timeout.count(),
                   " ms) later not all others had come to the repair: they are in an MPI call that does not end, or "
@@ -180,6 +182,12 @@ Result<bool> Crew::agree(MPI_Comm comm, int& flags, bool bounded) const {
     BACKSTAY_TRY(check(code));
     return true;
   }
+}
+
+/// Nobody but the spares misses a spare: the others go on, and may come to the next meeting in days.
+bool Crew::knows_of_a_lost_worker() const {
+  const auto lost = known_losses(all_);
+  return std::any_of(lost.begin(), lost.end(), [&](int number) { return works_[static_cast<std::size_t>(number)]; });
 }
 
 Result<Verdict> Crew::meet(Word word) {
@@ -242,6 +250,8 @@ Result<Verdict> Crew::repair(Word word, Patience::Clock::time_point came) {
     if (plan.fate == Fate::lost) leaving::nobody_counts_on_me();
     rank_ = plan.ranks[static_cast<std::size_t>(round.me)];
     worker_count_ = plan.workers;
+    works_.clear();
+    for (const int rank : plan.ranks) works_.push_back(rank >= 0);
     if (!plan.same_ranks) adopt(round.workers);
     repairs_done_ += plan.fate == Fate::again ? 1 : 0;
     const auto lowest = [&] {

@@ -102,6 +102,7 @@ class Crew {
   Result<void> split_workers(MPI_Comm among, int rank, MPI_Comm& out) const;
   void adopt(MPI_Comm workers);
   Result<bool> agree(MPI_Comm comm, int& flags, bool bounded) const;
+  [[nodiscard]] bool knows_of_a_lost_worker() const;
   Result<Verdict> repair(Word word, std::chrono::steady_clock::time_point came);
   struct Round;
   Result<bool> try_repair(MPI_Comm among, Word word, double waited, Round& round) const;
@@ -123,6 +124,7 @@ class Crew {
   int number_ = 0;
   int rank_ = -1;
   int worker_count_ = 0;
+  std::vector<bool> works_;  ///< by rank in all_: it is a worker
   int repairs_done_ = 0;
   std::atomic<std::thread::id> catcher_{};
 };

@@ -1,5 +1,7 @@
 #include "comm/ulfm.h"
 
+#include <numeric>
+
 // That of another MPI may lie in the include path, too.
 #if defined(OPEN_MPI) && __has_include(<mpi-ext.h>)
 #include <mpi-ext.h>
@@ -31,13 +33,18 @@ bool has_a_loss(MPI_Comm comm) {
   MPI_Group_free(&lost);
   return size > 0;
 }
-bool knows_of_a_loss(MPI_Comm comm) {
-  MPI_Group lost = MPI_GROUP_NULL;
+std::vector<int> known_losses(MPI_Comm comm) {
+  MPI_Group lost = MPI_GROUP_NULL, all = MPI_GROUP_NULL;
   int size = 0;
-  if (MPIX_Comm_get_failed(comm, &lost) != MPI_SUCCESS) return false;
+  if (MPIX_Comm_get_failed(comm, &lost) != MPI_SUCCESS) return {};
   MPI_Group_size(lost, &size);
+  std::vector<int> numbers(static_cast<std::size_t>(size)), ranks(numbers.size());
+  std::iota(numbers.begin(), numbers.end(), 0);
+  MPI_Comm_group(comm, &all);
+  MPI_Group_translate_ranks(lost, size, numbers.data(), all, ranks.data());
+  MPI_Group_free(&all);
   if (lost != MPI_GROUP_EMPTY) MPI_Group_free(&lost);
-  return size > 0;
+  return ranks;
 }
 void revoke(MPI_Comm comm) { MPIX_Comm_revoke(comm); }
 int start_agreement(MPI_Comm comm, int* flags, MPI_Request* request) {
@@ -49,7 +56,7 @@ int shrink(MPI_Comm comm, MPI_Comm* out) { return MPIX_Comm_shrink(comm, out); }
 bool survives_losses() { return false; }
 bool tells_of_a_loss(int) { return false; }
 bool has_a_loss(MPI_Comm) { return false; }
-bool knows_of_a_loss(MPI_Comm) { return false; }
+std::vector<int> known_losses(MPI_Comm) { return {}; }
 void revoke(MPI_Comm) {}
 int start_agreement(MPI_Comm comm, int* flags, MPI_Request* request) {
   return MPI_Iallreduce(MPI_IN_PLACE, flags, 1, MPI_INT, MPI_BAND, comm, request);

@@ -3,6 +3,8 @@
 
 #include <mpi.h>
 
+#include <vector>
+
 namespace backstay::comm {
 
 /// This MPI goes on after the loss of a process: it is built so, and was started so (mpirun --with-ft ulfm).
@@ -11,8 +13,9 @@ bool survives_losses();
 bool tells_of_a_loss(int code);
 /// A process of `comm` is known to be gone, or it was revoked.
 bool has_a_loss(MPI_Comm comm);
-/// This process knows of one that has died. Local, and changes nothing: agreements still fail for it.
-bool knows_of_a_loss(MPI_Comm comm);
+/// The ranks of `comm` of which this process knows that they have died. Local, and changes nothing: agreements still
+/// fail for them.
+std::vector<int> known_losses(MPI_Comm comm);
 /// From now on every operation in `comm` fails, on every rank. Local; returns at once.
 void revoke(MPI_Comm comm);
 /// Starts the bitwise and of `flags` over all processes of `comm` that live, the same for each of them, as is the error
