@@ -369,10 +369,14 @@ def test_a_spare_that_is_left_alone_says_so(tmp_path):
 def test_a_lost_spare_is_missed_by_nobody(tmp_path):
     """The ranks go on for longer than the spare that is left waits for them after the loss of a rank."""
     pytest.importorskip("mpi4py")
-    (tmp_path / "app.py").write_text("""
-import os, signal, sys, threading, time
+    (tmp_path / "app.py").write_text(f"""
+import os, pathlib, signal, threading, time
+def die():
+    while '"start"' not in pathlib.Path({str(tmp_path / "ck" / "events.jsonl")!r}).read_text():
+        time.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGKILL)
 if os.environ["OMPI_COMM_WORLD_RANK"] == "2":
-    threading.Timer(2, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+    threading.Thread(target=die, daemon=True).start()
 import backstay
 with backstay.Session() as run:
     run.loop(lambda: time.sleep(8))
