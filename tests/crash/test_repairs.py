@@ -366,29 +366,6 @@ def test_a_spare_that_is_left_alone_says_so(tmp_path):
 
 
 @needs_ulfm
-def test_a_lost_spare_is_missed_by_nobody(tmp_path):
-    """The ranks go on for longer than the spare that is left waits for them after the loss of a rank."""
-    pytest.importorskip("mpi4py")
-    (tmp_path / "app.py").write_text(f"""
-import os, pathlib, signal, threading, time
-def die():
-    while '"start"' not in pathlib.Path({str(tmp_path / "ck" / "events.jsonl")!r}).read_text():
-        time.sleep(0.1)
-    os.kill(os.getpid(), signal.SIGKILL)
-if os.environ["OMPI_COMM_WORLD_RANK"] == "2":
-    threading.Thread(target=die, daemon=True).start()
-import backstay
-with backstay.Session() as run:
-    run.loop(lambda: time.sleep(8))
-    print("done")
-""")
-    words = (tmp_path / "app.py",)
-    ended = run(tmp_path, "-n", 2, "--spares", 2, program=sys.executable, words=words, timeout=1)
-    assert ended.returncode == 0 and ended.stdout.count("done") == 2, ended.stderr
-    assert "launch 2" not in ended.stderr
-
-
-@needs_ulfm
 def test_ranks_that_no_loss_wakes_end_the_launch(tmp_path, monkeypatch):
     """Open MPI tries to merge an intercommunicator again and again, whoever is lost."""
     words = ("200",)
