@@ -153,7 +153,7 @@ void Session::Impl::stand_by() {
   api::Journal journal(0, settings_.log, settings_.dir, settings_.name);
   while (crew_->rank() < 0) {
     const auto met = crew_->meet(comm::Word::waiting);
-    if (!met) {
+    if (!met && met.failure().code == Code::timeout) {
       // The others are where nothing reaches them but the end of the job: by `backstay run`, which reads this, or
       // else by MPI, as far as it can.
       journal.insist(met.failure().what);
@@ -161,7 +161,7 @@ void Session::Impl::stand_by() {
       comm::leaving::nobody_counts_on_me();
       MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
     }
-    const auto& meeting = *met;
+    const auto meeting = value_or_throw(met);
     if (crew_->rank() >= 0) repaired_.push_back(meeting);
     if (meeting.fate != comm::Fate::closed && meeting.fate != comm::Fate::lost) continue;
     if (meeting.fate == comm::Fate::lost) {
