@@ -227,7 +227,7 @@ Result<Verdict> Crew::repair(Word word, Patience::Clock::time_point came) {
   };
   while (true) {
     MPI_Comm left = MPI_COMM_NULL;
-    // MPIX_Comm_shrink of Open MPI 5.0 may wait for ever where a process dies in it.
+    // It waits for ever where a loss ended the making of a communicator from MPI_COMM_WORLD.
     const Watch watch(options_.timeout,
                       "after the loss of a rank MPI did not make a communicator of those who are left within the "
                       "option timeout: this process ends, and the job can be started again");

@@ -10,6 +10,17 @@
 namespace backstay::comm {
 
 #if defined(OMPI_HAVE_MPI_EXT_FTMPI) && defined(MPIX_FT)
+namespace {
+/// Open MPI 5.0 makes communicators in turns, those from one with a lower number first. A making that a loss ends keeps
+/// its turn, and all from higher numbers wait for ever. One of this process alone goes before them, and ends its own.
+/// Past it go only those from MPI_COMM_WORLD, after which nothing helps.
+int end_turns() {
+  MPI_Comm own = MPI_COMM_NULL;
+  const int code = MPI_Comm_split(MPI_COMM_SELF, 0, 0, &own);
+  return code == MPI_SUCCESS ? MPI_Comm_free(&own) : code;
+}
+}  // namespace
+
 bool survives_losses() {
   int* enabled = nullptr;
   int known = 0;
@@ -51,7 +62,10 @@ int start_agreement(MPI_Comm comm, int* flags, MPI_Request* request) {
   return survives_losses() ? MPIX_Comm_iagree(comm, flags, request)
                            : MPI_Iallreduce(MPI_IN_PLACE, flags, 1, MPI_INT, MPI_BAND, comm, request);
 }
-int shrink(MPI_Comm comm, MPI_Comm* out) { return MPIX_Comm_shrink(comm, out); }
+int shrink(MPI_Comm comm, MPI_Comm* out) {
+  const int code = end_turns();
+  return code == MPI_SUCCESS ? MPIX_Comm_shrink(comm, out) : code;
+}
 #else
 bool survives_losses() { return false; }
 bool tells_of_a_loss(int) { return false; }

@@ -6,6 +6,7 @@
  * mistake in MPI that is fatal.
  * LOOPER_RETURNS=PROCESS,STEP: the body of that one, or with PROCESS -1 of all, returns an error at that step.
  * LOOPER_MERGES=FILE: all merge an intercommunicator at step 100; process 1 dies before it, if it can make that file.
+ * LOOPER_COPIES=FILE: all copy a communicator that is older than the session at step 100, and process 1 does as above.
  * LOOPER_STATUS=N: what all end with. LOOPER_INIT=1: what it starts from comes of messages in backstay_init. */
 #include <fcntl.h>
 #include <pthread.h>
@@ -25,6 +26,7 @@ typedef struct {
   double cells[CELLS];
   double offset;         /* from backstay_init */
   double weights[CELLS]; /* static: made at a fresh start only, or put back */
+  MPI_Comm older;        /* than the session: of all processes */
 } simulation;
 
 static int say(const char* what, const backstay_error* error) {
@@ -55,18 +57,38 @@ static int set_up(void* user) {
   return 0;
 }
 
+static int is_process_1(void) {
+  const char* mine = getenv("OMPI_COMM_WORLD_RANK");
+  return mine != NULL && atoi(mine) == 1;
+}
+
+/* Process 1 does, the first time. */
+static void die_once(const char* file) {
+  if (is_process_1() && open(file, O_CREAT | O_EXCL | O_WRONLY, 0600) >= 0) raise(SIGKILL);
+}
+
 /* Of ranks with even and with odd numbers. */
-static int merge(MPI_Comm comm, int rank) {
+static int merge(MPI_Comm comm, int rank, const char* file) {
   MPI_Comm half, between, whole;
-  const char *file = getenv("LOOPER_MERGES"), *mine = getenv("OMPI_COMM_WORLD_RANK");
   if (MPI_Comm_split(comm, rank % 2, rank, &half) != MPI_SUCCESS) return 2;
   if (MPI_Intercomm_create(half, 0, comm, 1 - rank % 2, 7, &between) != MPI_SUCCESS) return 2;
-  if (mine != NULL && atoi(mine) == 1 && open(file, O_CREAT | O_EXCL | O_WRONLY, 0600) >= 0) raise(SIGKILL);
+  die_once(file);
   if (MPI_Intercomm_merge(between, rank % 2, &whole) != MPI_SUCCESS) return 2;
   MPI_Comm_free(&whole);
   MPI_Comm_free(&between);
   MPI_Comm_free(&half);
   return 0;
+}
+
+/* Never ends, as the spares are not there: the first time a loss ends it, and then it is not tried again. */
+static int copy(MPI_Comm comm, MPI_Comm older, const char* file) {
+  MPI_Comm out;
+  const int again = access(file, F_OK) == 0;
+  if (MPI_Barrier(comm) != MPI_SUCCESS) return 2;
+  if (again) return 0;
+  usleep(is_process_1() ? 200000 : 0); /* the others are in it */
+  die_once(file);
+  return MPI_Comm_dup(older, &out) == MPI_SUCCESS ? 0 : 2;
 }
 
 static int body(void* user) {
@@ -78,6 +100,7 @@ static int body(void* user) {
   unsigned exits_at = 0, aborts_at = 0, errs_at = 0, returns_at = 0;
   const int exits = is_me("LOOPER_EXITS", &exits_at), aborts = is_me("LOOPER_ABORTS", &aborts_at),
             errs = is_me("LOOPER_ERRS", &errs_at), returns = is_me("LOOPER_RETURNS", &returns_at);
+  const char *merges = getenv("LOOPER_MERGES"), *copies = getenv("LOOPER_COPIES");
   backstay_resumed found;
   if (backstay_resume(s->session, &found, &error) != 0) return say("resume", &error);
   for (int i = 0; i < CELLS && !found.resumed; ++i) s->weights[i] = 0.25 + 0.5 * i / CELLS;
@@ -89,7 +112,8 @@ static int body(void* user) {
     if (aborts && s->step == aborts_at) MPI_Abort(comm, 5);
     if (returns && s->step == returns_at) return 9;
     if (errs && s->step == errs_at) MPI_Send(&sum, 1, MPI_DOUBLE, 1000, 0, comm);
-    if (s->step == 100 && getenv("LOOPER_MERGES") != NULL && merge(comm, rank) != 0) return 2;
+    if (s->step == 100 && merges != NULL && merge(comm, rank, merges) != 0) return 2;
+    if (s->step == 100 && copies != NULL && copy(comm, s->older, copies) != 0) return 2;
     if (backstay_checkpoint(s->session, NULL, &error) != 0) return say("checkpoint", &error);
     if (MPI_Sendrecv(&s->cells[CELLS - 1], 1, MPI_DOUBLE, (rank + 1) % size, 0, &theirs, 1, MPI_DOUBLE,
                      (rank + size - 1) % size, 0, comm, MPI_STATUS_IGNORE) != MPI_SUCCESS)
@@ -127,7 +151,14 @@ int main(int argc, char** argv) {
   cells.shape = weights.shape = shape;
   cells.data = s.cells;
   weights.data = s.weights;
+  if (getenv("LOOPER_COPIES") != NULL) {
+    int given;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &given);
+    MPI_Comm_dup(MPI_COMM_WORLD, &s.older);
+  }
   if (backstay_open_world(argc, argv, NULL, &s.session, &error) != 0) return say("open", &error);
+  if (getenv("LOOPER_COPIES") != NULL && backstay_include(s.session, s.older, &error) != 0)
+    return say("include", &error);
   if (getenv("LOOPER_INIT") != NULL && backstay_init(s.session, set_up, &s, &error) != 0) return say("init", &error);
   if (backstay_protect(s.session, &step, &error) != 0 || backstay_protect(s.session, &cells, &error) != 0 ||
       backstay_protect_static(s.session, &weights, &error) != 0 || backstay_loop(s.session, body, &s, &error) != 0) {

@@ -379,6 +379,19 @@ def test_ranks_that_no_loss_wakes_end_the_launch(tmp_path, monkeypatch):
 
 
 @needs_ulfm
+def test_a_loss_in_the_making_of_an_older_communicator_is_repaired(tmp_path, monkeypatch):
+    """Open MPI would wait for the turn of that communicator in MPIX_Comm_shrink, for ever."""
+    words = ("200",)
+    alone = result(run(tmp_path / "a", "-n", 4, program=LOOPER, words=words, levels="memory"), "sum")
+    monkeypatch.setenv("LOOPER_COPIES", str(tmp_path / "died"))
+    ended = run(
+        tmp_path / "b", "-n", 4, "--spares", 1, program=LOOPER, words=words, levels="shared", every=5, timeout=10
+    )
+    assert (tmp_path / "died").exists() and "launch 2" not in ended.stderr, ended.stderr
+    assert result(ended, "sum") == alone, ended.stderr
+
+
+@needs_ulfm
 @pytest.mark.parametrize("how", ['raise ValueError("boom")', "sys.exit(3)"])
 def test_a_rank_of_a_program_in_python_that_raises_is_replaced(tmp_path, how):
     pytest.importorskip("mpi4py")
