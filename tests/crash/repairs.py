@@ -242,7 +242,7 @@ class Run:
         newest = lost = 0
         for event in kills.events_of(directory):
             kind, line = event.get("event"), int(event.get("line") or 0)
-            if kind == "commit":
+            if kind == "commit" and not event["level"].endswith("-static"):
                 newest = max(newest, line)
             elif kind == "repair":
                 lost += int(event["lost"])

@@ -57,7 +57,11 @@ def test_a_fuzzer_finds_nothing_in_the_readers():
     ],
 )
 def test_a_repair_that_goes_back_further_than_it_has_to_is_found(tmp_path, protection, lost, back, said):
-    events = [{"event": "commit", "line": 7, "level": "partner"}, {"event": "repair", "lost": lost}, back]
+    committed = [
+        {"event": "commit", "line": 7, "level": "partner"},
+        {"event": "commit", "line": 8, "level": "partner-static"},
+    ]
+    events = [*committed, {"event": "repair", "lost": lost}, back]
     (tmp_path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     run = SimpleNamespace(shape=SimpleNamespace(protection=protection))
     assert repairs.Run.older_line(run, tmp_path) == said
