@@ -216,6 +216,40 @@ BACKSTAY_EXPORT int backstay_protect_callbacks(backstay_session* session, const 
 
 BACKSTAY_EXPORT int backstay_unprotect(backstay_session* session, const char* name, backstay_error* error);
 
+/* ---- declared computations ----------------------------------------------------------------------------------- */
+
+/** What a computation does to a region. */
+typedef enum backstay_mode {
+  BACKSTAY_READ = 0,
+  BACKSTAY_WRITE = 1,      /**< all of the range, whatever it held */
+  BACKSTAY_READ_WRITE = 2, /**< all of the range, after reading it */
+  BACKSTAY_WRITE_SOME = 3  /**< some elements of the range, nobody says which */
+} backstay_mode;
+
+/** `region` and `mode` are enough where it is all of the region, element by element. */
+typedef struct backstay_access {
+  const char* region;
+  int mode;                   /**< backstay_mode */
+  int ndim;                   /**< of the arrays below; 0 without them */
+  const int64_t* begin;       /**< first index of each dimension; NULL: all of the region */
+  const int64_t* end;         /**< behind the last index */
+  const int64_t* reach_below; /**< what is read around each element, as offsets: from here, 0 or less as a rule ... */
+  const int64_t* reach_above; /**< ... to here, this one included; both NULL: itself */
+} backstay_access;
+
+/** Says what a computation reads and overwrites of protected regions: a loop, a routine, or all between. From the first
+ *  declaration on that names a region, every use of that region between a checkpoint and the next follows a
+ *  backstay_begin of a computation that declares it. The same declaration again gives the same computation. Every rank
+ *  declares the same computations in the same order; ranges may differ. BACKSTAY_INVALID_ARGUMENT: a name in use with
+ *  other accesses, or a range that the region cannot have; BACKSTAY_NOT_FOUND: a region that is not protected. */
+BACKSTAY_EXPORT int backstay_declare(backstay_session* session, const char* name, const backstay_access* accesses,
+                                     size_t count, int* computation, backstay_error* error);
+
+/** The computation follows. A region that computations overwrite before they read it, after a checkpoint, is left out
+ * of its line; resume leaves its memory as it is. The line waits until that is decided, at the next checkpoint at the
+ *  latest; backstay_checkpoint_now does not. */
+BACKSTAY_EXPORT int backstay_begin(backstay_session* session, int computation, backstay_error* error);
+
 /* ---- checkpoint and resume ----------------------------------------------------------------------------------- */
 
 /** What a call of checkpoint did: backstay::Outcome. The same on every rank. */
@@ -289,13 +323,14 @@ typedef struct backstay_counters {
   uint64_t calls; /**< calls of checkpoint */
   uint64_t taken; /**< captures */
   uint64_t skipped;
-  uint64_t committed;     /**< lines committed, each level counted */
-  uint64_t failed;        /**< lines given up, each level counted */
-  uint64_t in_flight;     /**< captured and not yet committed or given up */
-  uint64_t newest_line;   /**< number of the newest committed line; 0: none */
-  double blocked_seconds; /**< time spent inside checkpoint */
-  uint64_t staging_bytes; /**< staging memory held */
-  char last_error[1024];  /**< empty: none */
+  uint64_t committed;      /**< lines committed, each level counted */
+  uint64_t failed;         /**< lines given up, each level counted */
+  uint64_t in_flight;      /**< captured and not yet committed or given up */
+  uint64_t newest_line;    /**< number of the newest committed line; 0: none */
+  double blocked_seconds;  /**< time spent inside checkpoint */
+  uint64_t staging_bytes;  /**< staging memory held */
+  char last_error[1024];   /**< empty: none */
+  uint64_t left_out_bytes; /**< of regions that the newest checkpoint did not save, see backstay_begin */
 } backstay_counters;
 BACKSTAY_EXPORT int backstay_status(const backstay_session* session, backstay_counters* counters,
                                     backstay_error* error);

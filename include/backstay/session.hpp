@@ -63,13 +63,59 @@ struct Status {
   std::uint64_t calls = 0;  ///< calls of checkpoint()
   std::uint64_t taken = 0;  ///< captures
   std::uint64_t skipped = 0;
-  std::uint64_t committed = 0;      ///< lines committed, each level counted
-  std::uint64_t failed = 0;         ///< lines given up, each level counted
-  std::uint64_t in_flight = 0;      ///< captured and not yet committed or given up
-  std::uint64_t newest_line = 0;    ///< number of the newest committed line; 0: none
-  double blocked_seconds = 0;       ///< time spent inside checkpoint()
-  std::uint64_t staging_bytes = 0;  ///< staging memory held
-  std::string last_error;           ///< empty: none
+  std::uint64_t committed = 0;       ///< lines committed, each level counted
+  std::uint64_t failed = 0;          ///< lines given up, each level counted
+  std::uint64_t in_flight = 0;       ///< captured and not yet committed or given up
+  std::uint64_t newest_line = 0;     ///< number of the newest committed line; 0: none
+  double blocked_seconds = 0;        ///< time spent inside checkpoint()
+  std::uint64_t staging_bytes = 0;   ///< staging memory held
+  std::string last_error;            ///< empty: none
+  std::uint64_t left_out_bytes = 0;  ///< of regions that the newest checkpoint did not save, see Session::compute()
+};
+
+/// What a computation does to one region, see Session::declare().
+struct Access {
+  enum class Mode : int {
+    read = 0,
+    write = 1,       ///< all of the range, whatever it held
+    read_write = 2,  ///< all of the range, after reading it
+    write_some = 3,  ///< some elements of the range, nobody says which
+  };
+  /// begin <= i < end
+  struct Range {
+    std::int64_t begin, end;
+  };
+  /// Relative to an element; both are read, and all between them.
+  struct Reach {
+    std::int64_t first, last;
+  };
+
+  std::string region;
+  Mode mode = Mode::read;
+  std::vector<Range> range = {};    ///< one for each dimension, of this rank's indices; none: all of the region
+  std::vector<Reach> stencil = {};  ///< likewise, what is read around each element of the range; none: itself
+
+  /// The same for a part of the region.
+  [[nodiscard]] Access in(std::vector<Range> part) const {
+    Access out = *this;
+    out.range = std::move(part);
+    return out;
+  }
+  /// The same with what is read around each element: {{-1, 1}, {0, 0}} for a neighbour each way in the first dimension.
+  [[nodiscard]] Access around(std::vector<Reach> reach) const {
+    Access out = *this;
+    out.stencil = std::move(reach);
+    return out;
+  }
+};
+inline Access reads(std::string region) { return {std::move(region), Access::Mode::read}; }
+inline Access writes(std::string region) { return {std::move(region), Access::Mode::write}; }
+inline Access updates(std::string region) { return {std::move(region), Access::Mode::read_write}; }
+inline Access writes_some(std::string region) { return {std::move(region), Access::Mode::write_some}; }
+
+/// A declared computation, see Session::declare().
+struct Computation {
+  int number = -1;
 };
 
 /// What verify() found; the same on every rank.
@@ -283,6 +329,23 @@ class BACKSTAY_EXPORT Session {
   /// `phase` is just run. Code::invalid_argument: a log cannot answer what it does; Code::mismatch, for a replacement:
   /// it made other calls than before, as its input was another one. Source: ExaFLOW D2.4, section 2.5.
   void init(const std::function<void()>& phase);
+  /// Says what a computation reads and overwrites of protected regions: a loop, a routine, or all between. From the
+  /// first declaration on that names a region, every use of that region between a checkpoint and the next belongs into
+  /// a compute() whose computation declares it (or the region is not named at all). The same declaration again gives
+  /// the same computation. Every rank declares the same computations in the same order; ranges may differ.
+  /// Code::invalid_argument: a name in use with other accesses, a range or stencil that the region cannot have;
+  /// Code::not_found: a region that is not protected. Source: OPS checkpointing, sections 4 and 8.
+  Computation declare(const std::string& name, const std::vector<Access>& accesses);
+  /// Runs `body`, which is that computation, and returns what it returns. A region that computations overwrite before
+  /// they read it, after a checkpoint, is left out of its line; resume() leaves its memory as it is. Until that is
+  /// decided, at the next checkpoint() at the latest, the line waits for it. checkpoint(now) does not wait.
+  template <class Body>
+  decltype(auto) compute(Computation computation, Body&& body) {
+    begin(computation);
+    return std::forward<Body>(body)();
+  }
+  /// The same for a body that follows.
+  void begin(Computation computation);
   /// Takes a checkpoint if one is due. Returns after the capture; no barrier (docs/limitations.md
   /// says when a rank waits for one that is more than a step behind).
   Outcome checkpoint();

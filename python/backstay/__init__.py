@@ -15,7 +15,9 @@ __version__ = "0.1.0"
 # The names that backstay.session promises; they bring the compiled module and MPI with them.
 _FROM_SESSION = (
     "Session",
+    "Access",
     "Code",
+    "Computation",
     "Error",
     "Outcome",
     "Placement",

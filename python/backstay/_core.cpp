@@ -298,7 +298,25 @@ auto verify(PySession& self) {
 auto status(const PySession& self) {
   const auto s = self.get().status();
   return std::tuple(s.calls, s.taken, s.skipped, s.committed, s.failed, s.in_flight, s.newest_line, s.blocked_seconds,
-                    s.staging_bytes, s.last_error);
+                    s.staging_bytes, s.last_error, s.left_out_bytes);
+}
+
+/// Ranges and reaches are lists of pairs.
+using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+int declare(PySession& self, const std::string& name,
+            const std::vector<std::tuple<std::string, int, Pairs, Pairs>>& accesses) {
+  std::vector<backstay::Access> all;
+  for (const auto& [region, mode, range, stencil] : accesses) {
+    auto& access = all.emplace_back(backstay::Access{region, static_cast<backstay::Access::Mode>(mode)});
+    for (const auto& [begin, end] : range) access.range.push_back({begin, end});
+    for (const auto& [first, last] : stencil) access.stencil.push_back({first, last});
+  }
+  return self.call("declare()", [&] { return self.get().declare(name, all).number; });
+}
+
+void begin(PySession& self, int computation) {
+  self.call("compute()", [&] { self.get().begin({computation}); });
 }
 
 backstay::Outcome checkpoint(PySession& self, bool now) {
@@ -447,6 +465,8 @@ void add_session(nb::module_& m) {
       .def("protect_callbacks", protect_callbacks, nb::arg(), nb::arg(), nb::arg(), nb::arg().none())
       .def("unprotect", unprotect)
       .def_rw("protects_statics", &PySession::protects_statics)
+      .def("declare", declare)
+      .def("begin", begin)
       .def("checkpoint", checkpoint)
       .def("resume", resume)
       .def("init", init)

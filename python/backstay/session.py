@@ -34,7 +34,9 @@ from ._core import Code, Outcome, Placement, distributed_list, rank_private, rep
 from .guard import RANK_VARIABLES
 
 __all__ = [
+    "Access",
     "Code",
+    "Computation",
     "Error",
     "Outcome",
     "Placement",
@@ -104,12 +106,42 @@ class Status:
     blocked_seconds: float  # inside checkpoint()
     staging_bytes: int
     last_error: str  # empty: none
+    left_out_bytes: int  # of regions that the newest checkpoint did not save, see compute()
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a computation does to a region, see Session.declare(): the name alone where it is all of the region.
+
+    `where`: (begin, end) for each dimension, of this rank's indices, the end not included. `around`: (first, last) for
+    each dimension, what is read around each element, both included: [(-1, 1), (0, 0)]."""
+
+    region: str
+    where: tuple = ()
+    around: tuple = ()
+
+
+@dataclass(frozen=True)
+class Computation:
+    """A declared computation, see Session.declare()."""
+
+    name: str
+    number: int
 
 
 class RankLost(BaseException):
     """Raised inside loop() by calls of the session when a rank was lost; loop() catches it, repairs the job and runs
     the body again. No Exception, so that a body that catches those lets it through. MPI calls of mpi4py raise
     MPI.Exception then, and the next call of the session raises this."""
+
+
+def _pairs(computation: str, pairs) -> list:
+    try:
+        return [(operator.index(first), operator.index(second)) for first, second in pairs]
+    except (TypeError, ValueError):
+        raise _refusal(
+            f"computation '{computation}' has {pairs!r} for ranges: give two whole numbers for each dimension"
+        ) from None
 
 
 class _RolledBack(BaseException):
@@ -307,6 +339,34 @@ class Session:
         self._watched.pop(name, None)
 
     # ---- checkpoint and resume --------------------------------------------------------------------------------------
+
+    def declare(self, name: str, *, reads=(), writes=(), updates=(), writes_some=()) -> Computation:
+        """Says what a computation reads and overwrites of protected regions, each by name or as an Access: a loop, a
+        routine, or all between. `writes`: all of it, whatever it held; `updates`: all of it, after reading it;
+        `writes_some`: nobody says which elements. From the first declaration on that names a region, every use of it
+        between a checkpoint and the next belongs into a compute() whose computation declares it. Every rank declares
+        the same computations in the same order; ranges may differ."""
+        accesses = []
+        for mode, regions in enumerate((reads, writes, updates, writes_some)):
+            for access in [regions] if isinstance(regions, (str, Access)) else regions:
+                access = Access(access) if isinstance(access, str) else access
+                if not isinstance(access, Access):
+                    raise _refusal(f"computation '{name}' has {access!r} for a region: give a name, or an Access")
+                accesses.append((access.region, mode, _pairs(name, access.where), _pairs(name, access.around)))
+        return Computation(str(name), self._core.declare(str(name), accesses))
+
+    def compute(self, computation: Computation, body: Callable, *args, **kwargs):
+        """Runs body(*args, **kwargs), which is that computation, and gives what it returns. A region that computations
+        overwrite before they read it, after a checkpoint, is left out of its line; resume() leaves it as it is. Until
+        that is decided, at the next checkpoint() at the latest, the line waits; checkpoint(now=True) does not."""
+        if not isinstance(computation, Computation):
+            raise _refusal(f"compute({computation!r}): give what declare() returned")
+        try:
+            self._core.begin(computation.number)
+        finally:
+            for moving in self._moving():
+                moving.release()
+        return body(*args, **kwargs)
 
     def checkpoint(self, now: bool = False) -> Outcome:
         """Takes a checkpoint if one is due, or now. Returns after the capture; never a barrier."""

@@ -276,6 +276,25 @@ backstay_resumed to_c(const backstay::Resumed& from) {
   return to;
 }
 
+backstay::Access access_of(const char* computation, const backstay_access& from) {
+  if (from.region == nullptr)
+    refuse(backstay::cat("backstay_declare: computation '", computation, "' has an access whose region is NULL"));
+  backstay::Access to{from.region, static_cast<backstay::Access::Mode>(from.mode)};
+  const bool has_range = from.begin != nullptr && from.end != nullptr;
+  const bool has_reach = from.reach_below != nullptr && from.reach_above != nullptr;
+  const bool half = has_range != (from.begin != nullptr || from.end != nullptr) ||
+                    has_reach != (from.reach_below != nullptr || from.reach_above != nullptr);
+  if (half || ((has_range || has_reach) != (from.ndim > 0)))
+    refuse(backstay::cat("backstay_declare: computation '", computation, "', region '", from.region,
+                         "': `ndim` is the length of `begin` and `end`, or of `reach_below` and `reach_above`, each "
+                         "given both or not at all"));
+  for (int d = 0; d < from.ndim; ++d) {
+    if (has_range) to.range.push_back({from.begin[d], from.end[d]});
+    if (has_reach) to.stencil.push_back({from.reach_below[d], from.reach_above[d]});
+  }
+  return to;
+}
+
 backstay_counters to_c(const backstay::Status& from) {
   backstay_counters to{};
   to.calls = from.calls;
@@ -287,6 +306,7 @@ backstay_counters to_c(const backstay::Status& from) {
   to.newest_line = from.newest_line;
   to.blocked_seconds = from.blocked_seconds;
   to.staging_bytes = from.staging_bytes;
+  to.left_out_bytes = from.left_out_bytes;
   copy_text(to.last_error, from.last_error);
   return to;
 }
@@ -389,6 +409,24 @@ int backstay_unprotect(backstay_session* session, const char* name, backstay_err
     given(name, "backstay_unprotect", "name");
     of(session, "backstay_unprotect").unprotect(name);
   });
+}
+
+// ---- declared computations ---------------------------------------------------------------------------------------
+
+int backstay_declare(backstay_session* session, const char* name, const backstay_access* accesses, size_t count,
+                     int* computation, backstay_error* error) {
+  return guarded(error, [&] {
+    if (name == nullptr) refuse("backstay_declare: the argument `name` is NULL");
+    if (accesses == nullptr && count > 0) refuse("backstay_declare: the argument `accesses` is NULL");
+    if (computation == nullptr) refuse("backstay_declare: the argument `computation` is NULL");
+    std::vector<backstay::Access> all;
+    for (size_t i = 0; i < count; ++i) all.push_back(access_of(name, accesses[i]));
+    *computation = of(session, "backstay_declare").declare(name, all).number;
+  });
+}
+
+int backstay_begin(backstay_session* session, int computation, backstay_error* error) {
+  return guarded(error, [&] { of(session, "backstay_begin").begin({computation}); });
 }
 
 // ---- checkpoint and resume ---------------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ void Session::protect(RegionSpec spec) {
 
 void Session::unprotect(std::string_view name) {
   impl_->require_no_call("unprotect()");
+  impl_->decide();
   const bool is_static = impl_->statics().find(name) != nullptr;
   detail::value_or_throw((is_static ? impl_->statics() : impl_->regions()).remove(name));
 }
@@ -74,6 +75,10 @@ void Session::init(const std::function<void()>& phase) { impl_->init(phase); }
 Outcome Session::checkpoint() { return impl_->checkpoint(false); }
 Outcome Session::checkpoint(Now) { return impl_->checkpoint(true); }
 Resumed Session::resume() { return impl_->resume(); }
+Computation Session::declare(const std::string& name, const std::vector<Access>& accesses) {
+  return impl_->declare(name, accesses);
+}
+void Session::begin(Computation computation) { impl_->begin(computation); }
 void Session::wait() { impl_->wait(); }
 Verified Session::verify() { return impl_->verify(); }
 void Session::prune(int keep) { impl_->prune(keep); }
@@ -86,6 +91,7 @@ void Session::rollback(const std::string& why) {
   impl_->require_no_call("rollback()");
   impl_->require_no_init("rollback()");
   if (!impl_->looping()) throw Error(Code::invalid_argument, "rollback() was called outside loop(): " + why);
+  impl_->decide();
   throw detail::RolledBack{why};
 }
 

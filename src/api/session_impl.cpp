@@ -310,6 +310,7 @@ engine::EngineConfig Session::Impl::make_config(const engine::Topology& topology
   config.memory = memory_;
   config.regions = &regions_;
   config.statics = &statics_;
+  config.declared = &declared_;
   config.saved_statics = saved_statics_;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   config.capture_threads =
@@ -358,6 +359,40 @@ void Session::Impl::kill_if_asked(std::uint64_t call) {
 #endif
   for (const auto& kill : settings_.kills)
     if (kill.call == call && kill.number == (kill.node ? node_ : rank)) raise(SIGKILL);
+}
+
+namespace {
+select::NamedAccess internal(const Access& access) {
+  select::NamedAccess out{access.region, {0, static_cast<select::Mode>(access.mode), {}, {}}};
+  if (!access.range.empty()) out.how.range.emplace();
+  for (const auto& range : access.range) out.how.range->push_back({range.begin, range.end});
+  for (const auto& reach : access.stencil) out.how.stencil.push_back({reach.first, reach.last + 1});
+  return out;
+}
+}  // namespace
+
+Computation Session::Impl::declare(const std::string& name, const std::vector<Access>& accesses) {
+  require_no_call("declare()");
+  decide();  // with what was declared so far
+  std::vector<select::NamedAccess> all;
+  for (const auto& access : accesses) {
+    if (access.mode < Access::Mode::read || access.mode > Access::Mode::write_some)
+      throw Error(Code::invalid_argument, cat("computation '", name, "', region '", access.region,
+                                              "': ", static_cast<int>(access.mode), " is no mode of access"));
+    all.push_back(internal(access));
+  }
+  select::Declared tried = declared_;
+  const auto number = value_or_throw(tried.declare(name, std::move(all)));
+  (void)value_or_throw(tried.effects_on(engine::regions_for_select(regions_)));
+  declared_ = std::move(tried);
+  return {static_cast<int>(number)};
+}
+
+void Session::Impl::begin(Computation computation) {
+  if (computation.number < 0 || static_cast<std::size_t>(computation.number) >= declared_.size())
+    throw Error(Code::invalid_argument,
+                "compute() was called with a computation that this session has not declared: call declare() before");
+  if (engine_->is_deciding()) engine_->before(static_cast<std::size_t>(computation.number));
 }
 
 Outcome Session::Impl::checkpoint(bool forced) {
@@ -484,6 +519,7 @@ Status Session::Impl::status() const {
   Status out = counters_;
   out.in_flight = captured_before_ + engine_->captured() - ended_;  // of one moment with what is counted as committed
   out.staging_bytes = engine_->staging_bytes();
+  out.left_out_bytes = engine_->left_out_bytes();
   return out;
 }
 
@@ -597,6 +633,7 @@ bool Session::Impl::close() {
 #endif
   if (!engine_) return true;
   meet_to_close();
+  engine_->give_up_undecided();
   const auto waited = engine_->drain();
   try {
     settings_.throw_errors = false;  // a destructor says it, and does not throw

@@ -77,6 +77,12 @@ class Session::Impl {
                   cat(call, " was called inside init(): a rank that takes another's place runs that alone"));
   }
   void init(const std::function<void()>& phase);
+  Computation declare(const std::string& name, const std::vector<Access>& accesses);
+  void begin(Computation computation);
+  /// What was undecided of the newest checkpoint is saved, before memory changes in a way that nobody declares.
+  void decide() {
+    if (engine_) engine_->decide();
+  }
   Outcome checkpoint(bool forced);
   Resumed resume();
   void wait();
@@ -186,6 +192,7 @@ class Session::Impl {
   api::Settings settings_;
   region::RegionSet regions_;
   region::RegionSet statics_;
+  select::Declared declared_;
   std::shared_ptr<store::Store> memory_;  ///< of level memory: it outlives the engine
   std::string local_dir_;
   int node_ = 0;

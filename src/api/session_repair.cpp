@@ -33,6 +33,7 @@ void Session::Impl::loop(const std::function<void()>& body) {
   const Depth depth(loops_);
   left_by_error_ = false;
   const auto forget_what_it_protected = what_was_protected();
+  const auto outside = regions_.names();
   if (repairs() && loops_ == 1) keep_beginning();
 #if BACKSTAY_HAVE_MPI
   std::optional<comm::Crew::Catching> catching;
@@ -42,6 +43,7 @@ void Session::Impl::loop(const std::function<void()>& body) {
     bool finished = false;
     try {
       body();
+      engine_->give_up_undecided(outside);
       if (loops_ > 1) return;
       finished = !a_rank_is_lost();  // a program that looks at no error code may come here after a loss
     } catch (const detail::RolledBack& back) {
@@ -60,6 +62,7 @@ void Session::Impl::loop(const std::function<void()>& body) {
 
 std::function<void()> Session::Impl::what_was_protected() {
   return [this, regions = regions_.names(), statics = statics_.names()] {
+    if (engine_) engine_->give_up_undecided(regions);
     regions_.keep_only(regions);
     statics_.keep_only(statics);
   };
@@ -212,6 +215,7 @@ std::string Session::Impl::nobody_goes_on(const comm::Verdict& meeting) {
 void Session::Impl::stop_engine(comm::Alarm& alarm) {
   alarm.ring();  // who waits for another rank, in the background too, gets an error now
   if (!engine_) return;
+  engine_->give_up_undecided();
   value_or_throw(engine_->drain());
   captured_before_ += engine_->captured();
   saved_statics_ = engine_->saved_statics();

@@ -352,6 +352,10 @@ Result<std::vector<std::int64_t>> Engine::finish_meeting(comm::PendingMax& meeti
 /// for calls that wait for storage, which is bounded, while the wait for ranks is not.
 Result<void> Engine::meet(std::optional<Meeting> meeting) {
   call_began_ = monotonic();
+  if (meeting == Meeting::close)
+    give_up_undecided();
+  else
+    decide();
   if (apart_) return *apart_;
   BACKSTAY_TRY(finish_agreement());
   if (meeting) BACKSTAY_TRY(come_to(*meeting));
@@ -368,6 +372,7 @@ Result<void> Engine::come_to(Meeting meeting) {
 }
 
 void Engine::announce_close(bool leaves) {
+  give_up_undecided();
   if (apart_ || !background_) return;
   const auto lines = leaves ? -1 : handed_over();
   if (auto started = start_meeting(Meeting::close, std::vector<std::int64_t>(decider_.numbers(), 0), lines); started)
@@ -464,14 +469,16 @@ Result<Outcome> Engine::capture(const std::vector<bool>& levels, bool now) {
   c.levels = levels;
   c.signature = regions_.signature();
   c.statics = static_lines_;
-  if (taken) c.captured = capture_memory(c.capture);
-  background_->put(std::move(checkpoint));
+  left_out_bytes_ = 0;
+  if (taken) c.captured = capture_memory(c, now);
+  open_line_ = std::move(checkpoint);
+  if (!undecided_ || undecided_->waiting.empty()) hand_over();
   ++captured_;
   may_be_in_flight_ = true;
   return taken ? Result<Outcome>(Outcome::taken) : taken.failure();
 }
 
-Result<void> Engine::capture_memory(Capture& target) {
+Result<void> Engine::capture_memory(Checkpoint& checkpoint, bool at_once) {
   if (regions_.specs().empty())
     return fail(Code::invalid_argument,
                 static_regions_.specs().empty() ? "nothing is" : "nothing but static regions is",
@@ -480,7 +487,120 @@ Result<void> Engine::capture_memory(Capture& target) {
     return fail(Code::invalid_argument,
                 "static regions were protected or unprotected right before it, so that not all ",
                 "ranks know of it yet: the next checkpoint saves them");
-  return capture_regions(regions_, {groups_.app().rank(), config_.capture_threads, config_.staging_limit}, target);
+  if (config_.declared != nullptr) {
+    for (auto& line : config_.declared->signature()) checkpoint.signature.push_back(std::move(line));
+    if (!at_once && config_.declared->size() > 0) {
+      auto undecided = undecided_regions();
+      if (!undecided) return undecided.failure();
+      undecided_ = std::move(*undecided);
+    }
+  }
+  std::vector<const RegionSpec*> decided;
+  for (std::size_t i = 0; i < regions_.specs().size(); ++i)
+    if (!undecided_ || !undecided_->waiting.contains(i)) decided.push_back(&regions_.specs()[i]);
+  checkpoint.capture.clear();
+  const auto captured = capture_more(decided, capture_options(), checkpoint.capture);
+  if (!captured) undecided_.reset();
+  return captured;
+}
+
+// ---- what is undecided -------------------------------------------------------------------------------------------
+//
+// Invariant: a region is left out of a line on a rank only if declared computations have overwritten all of it since
+// the checkpoint, and none has read any element before it was overwritten. What is saved of a region holds, of each
+// element that is not overwritten before it is read, what it held at the checkpoint. Both follow from what is declared
+// alone; what happened the last time (is_needed_) only says what is worth waiting for.
+
+std::vector<select::Region> regions_for_select(const region::RegionSet& regions) {
+  std::vector<select::Region> out;
+  for (const auto& spec : regions.specs())
+    out.push_back({spec.name, spec.save ? Extents{} : spec.view().shape, static_cast<std::int64_t>(spec.type.size)});
+  return out;
+}
+
+/// Waits for regions that computations overwrite. A callback may look at anything, what is the same on all ranks must
+/// be saved at one moment, and cells in use are no range of a region: those are saved at once.
+Result<std::unique_ptr<Undecided>> Engine::undecided_regions() const {
+  auto out = std::make_unique<Undecided>(Undecided{{}, {}, select::OpenCheckpoint({}), {}});
+  out->regions = regions_for_select(regions_);
+  auto effects = config_.declared->effects_on(out->regions);
+  if (!effects) return effects.failure();
+  out->effects = std::move(*effects);
+  std::set<std::size_t> overwritten;
+  for (const auto& computation : out->effects)
+    for (const auto& effect : computation)
+      if (!effect.overwrites.empty()) overwritten.insert(effect.region);
+  select::Elements elements(out->regions.size());
+  for (const std::size_t i : overwritten) {
+    const auto& spec = regions_.specs()[i];
+    if (spec.save || spec.placement.kind == Placement::Kind::replicated || !spec.view().run_lengths.empty()) continue;
+    elements[i].add(select::box_of(out->regions[i].shape));
+    if (elements[i].empty()) continue;
+    const auto known = is_needed_.find(spec.name);
+    if (known == is_needed_.end() || !known->second) out->waiting.insert(i);
+  }
+  out->elements = select::OpenCheckpoint(std::move(elements));
+  return out;
+}
+
+void Engine::before(std::size_t computation) {
+  if (!undecided_ || computation >= undecided_->effects.size()) return;
+  const auto& effects = undecided_->effects[computation];
+  std::vector<std::size_t> open;
+  for (const auto& effect : effects)
+    if (!undecided_->elements.is_decided(effect.region)) open.push_back(effect.region);
+  if (open.empty()) return;
+  for (const auto& [region, elements] : undecided_->elements.meet(effects)) {
+    save(region);
+    std::erase(open, region);
+  }
+  for (const std::size_t region : open)
+    if (undecided_->elements.is_decided(region)) leave_out(region);
+  if (open_line_ && undecided_->waiting.empty()) hand_over();
+}
+
+/// As it is now: nothing has changed of it but what is overwritten before it is read.
+void Engine::save(std::size_t region) {
+  const std::string& name = undecided_->regions[region].name;
+  is_needed_[name] = true;
+  undecided_->elements.decide(region);
+  if (undecided_->waiting.erase(region) == 0 || !open_line_->captured) return;
+  const auto* spec = regions_.find(name);
+  open_line_->captured =
+      spec == nullptr ? fail(Code::invalid_argument, "region '", name,
+                             "' is not protected any more, and it was not decided yet ", "whether the line needs it")
+                      : capture_more({spec}, capture_options(), open_line_->capture);
+}
+
+void Engine::leave_out(std::size_t region) {
+  const auto& about = undecided_->regions[region];
+  is_needed_[about.name] = false;
+  if (undecided_->waiting.erase(region) == 0) return;  // it was saved, in vain
+  open_line_->capture.left_out.push_back({groups_.app().rank(), about.name, about.shape});
+  left_out_bytes_ += static_cast<std::uint64_t>(select::volume(select::box_of(about.shape)) * about.element);
+}
+
+void Engine::hand_over() { background_->put(std::move(open_line_)); }
+
+void Engine::decide() {
+  if (!undecided_) return;
+  for (const auto& [region, elements] : undecided_->elements.rest())
+    if (undecided_->waiting.contains(region)) save(region);
+  if (open_line_) hand_over();
+  undecided_.reset();
+}
+
+void Engine::give_up_undecided(const std::vector<std::string>& still_there) {
+  if (!open_line_) return;
+  const auto gone = std::ranges::find_if(undecided_->waiting, [&](std::size_t region) {
+    return std::ranges::find(still_there, undecided_->regions[region].name) == still_there.end();
+  });
+  if (gone == undecided_->waiting.end()) return;
+  open_line_->captured =
+      fail(Code::invalid_argument, "the program left the loop, or its session, before it was decided whether the line ",
+           "needs region '", undecided_->regions[*gone].name, "': checkpoint(now) saves all at once");
+  hand_over();
+  undecided_.reset();
 }
 
 bool Engine::must_look_after_statics(const std::vector<bool>& levels) const {
@@ -519,8 +639,7 @@ Result<void> Engine::write_statics(const std::vector<bool>& levels) {
     return found.failure();
   auto checkpoint = std::make_unique<Checkpoint>();
   Checkpoint& c = *checkpoint;
-  c.captured = capture_regions(static_regions_, {groups_.app().rank(), config_.capture_threads, config_.staging_limit},
-                               c.capture);
+  c.captured = capture_regions(static_regions_, capture_options(), c.capture);
   const auto equal =
       find_equal(found->statics, companions_, config_.topology, job_.id, c.captured, c.capture, groups_.app());
   if (!equal) return equal.failure();

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "engine/statics.h"
 #include "plan/decider.h"
 #include "region/region_set.h"
+#include "select/declared.h"
 #include "store/lock.h"
 
 namespace backstay::engine {
@@ -38,10 +40,11 @@ struct EngineConfig {
   bool lenient = false;  ///< regions=lenient
   double agreement_period = 0.02;
   std::string program;
-  std::shared_ptr<store::Store> memory;  ///< of level memory; null: a new one
-  region::RegionSet* regions = nullptr;  ///< not owned; null: the engine's own
-  region::RegionSet* statics = nullptr;  ///< the same of those that do not change
-  std::uint64_t saved_statics = 0;       ///< changes() of those when they were last saved or put back; 0: never
+  std::shared_ptr<store::Store> memory;        ///< of level memory; null: a new one
+  region::RegionSet* regions = nullptr;        ///< not owned; null: the engine's own
+  region::RegionSet* statics = nullptr;        ///< the same of those that do not change
+  const select::Declared* declared = nullptr;  ///< computations; not owned; null: there are none
+  std::uint64_t saved_statics = 0;             ///< changes() of those when they were last saved or put back; 0: never
   /// For tests: what every store of a level is replaced by; empty: nothing.
   std::function<std::shared_ptr<store::Store>(std::shared_ptr<store::Store>)> wrap_store;
 };
@@ -52,6 +55,14 @@ struct EngineHooks {
   std::function<void()> pump;                                             ///< empty: not needed
   /// A sentence about a rank that others wait for, who may be the one that says things to people; empty: said by none.
   std::function<void(const std::string&)> say_of_others = {};
+};
+
+/// What of a checkpoint is not decided yet, on this rank.
+struct Undecided {
+  std::vector<select::Region> regions;   ///< as they were protected when it was taken
+  std::vector<select::Effects> effects;  ///< by computation
+  select::OpenCheckpoint elements;
+  std::set<std::size_t> waiting;  ///< regions that are neither saved nor left out
 };
 
 /// One rank's engine. All ranks call open(), checkpoint(), resume(), wait(), verify(), prune() in the same order.
@@ -73,6 +84,16 @@ class Engine {
 
   /// `signal`: this rank was asked to end. `now`: due, whatever the decision says.
   Result<Outcome> checkpoint(bool now, bool signal);
+  /// A declared computation begins, on this rank: what it reads goes into the checkpoint that is being decided, and
+  /// what it overwrites first does not. See docs/decisions/0016.
+  void before(std::size_t computation);
+  [[nodiscard]] bool is_deciding() const { return undecided_ != nullptr; }
+  /// This rank decides at once: all that is undecided is saved, as it is now.
+  void decide();
+  /// The memory of regions that are not named may be gone: if one of them is undecided, the line is given up.
+  void give_up_undecided(const std::vector<std::string>& still_there = {});
+  /// Bytes of the regions that the newest checkpoint of this rank left out so far.
+  [[nodiscard]] std::uint64_t left_out_bytes() const { return left_out_bytes_; }
   Result<Resumed> resume();
   /// Collective, before the session ends, so that a rank that is late costs the last line nothing. If others go on
   /// instead, all hear of it, and nothing more is saved: Code::comm.
@@ -108,7 +129,9 @@ class Engine {
   [[nodiscard]] std::int64_t agreed_failures() const { return decider_.failures(); }
   /// Checkpoints handed to the background since the session was opened.
   [[nodiscard]] std::uint64_t captured() const { return captured_; }
-  [[nodiscard]] std::size_t in_flight() const { return background_ ? background_->in_flight() : 0; }
+  [[nodiscard]] std::size_t in_flight() const {
+    return (background_ ? background_->in_flight() : 0) + (open_line_ ? 1 : 0);
+  }
   [[nodiscard]] std::uint64_t staging_bytes() const { return background_ ? background_->staging_bytes() : 0; }
   [[nodiscard]] const std::vector<Level>& levels() const { return levels_; }
 
@@ -139,7 +162,14 @@ class Engine {
   Result<Level*> level_of_logs();
   [[nodiscard]] bool must_look_after_statics(const std::vector<bool>& levels) const;
   Result<void> look_after_statics(const std::vector<bool>& levels, bool now);
-  Result<void> capture_memory(Capture& target);
+  Result<void> capture_memory(Checkpoint& checkpoint, bool at_once);
+  Result<std::unique_ptr<Undecided>> undecided_regions() const;
+  [[nodiscard]] CaptureOptions capture_options() const {
+    return {groups_.app().rank(), config_.capture_threads, config_.staging_limit};
+  }
+  void save(std::size_t region);
+  void leave_out(std::size_t region);
+  void hand_over();
   Result<void> write_statics(const std::vector<bool>& levels);
   Result<Outcome> take_last();
   [[nodiscard]] std::string what_is_left_behind() const;
@@ -183,10 +213,17 @@ class Engine {
   std::vector<bool> owed_;                                          ///< levels that fell due and were passed over since
   std::atomic<std::int64_t> failures_{0};
   bool stopping_ = false;
-  bool last_settled_ = false;  ///< the checkpoint of the stop was taken, and is committed or given up
-  bool looked_back_ = false;   ///< resume() was called
+  bool last_settled_ = false;              ///< the checkpoint of the stop was taken, and is committed or given up
+  bool looked_back_ = false;               ///< resume() was called
+  std::unique_ptr<Undecided> undecided_;   ///< until the next call that all ranks make
+  std::unique_ptr<Checkpoint> open_line_;  ///< waits for what is undecided
+  std::map<std::string, bool> is_needed_;  ///< of regions that were undecided: they had to be saved the last time
+  std::uint64_t left_out_bytes_ = 0;
   std::unique_ptr<Background> background_;
 };
+
+/// What declarations are about: type and shape, as they are now. Regions that callbacks save have no shape.
+std::vector<select::Region> regions_for_select(const region::RegionSet& regions);
 
 /// The number of the newest committed line that the directory of a node holds at any level; 0: none.
 std::uint64_t newest_line_on_node(const std::string& local_dir);

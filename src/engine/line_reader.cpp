@@ -355,7 +355,7 @@ Result<Plans> plan_all(const region::RegionSet& regions, const SavedRegions& sav
   if (!options.lenient) BACKSTAY_TRY(check_names(regions, saved, options.of_statics, options.others));
   Plans out;
   for (const auto& spec : regions.specs()) {
-    if (options.lenient && saved.of(spec.name).empty()) continue;
+    if (options.lenient && saved.of(spec.name).empty() && saved.times_left_out(spec.name) == 0) continue;
     auto plan = plan_region(spec, saved, manifest.ranks, comm.rank(), comm.size());
     if (!plan) return plan.failure();
     out.specs.push_back(&spec);

@@ -119,7 +119,8 @@ class LineWriter {
         const std::string b = i < other.size() && !other[i].empty() ? other[i] : "no further region";
         if (a != b)
           return fail(Code::mismatch, "the ranks protect different regions: rank 0 has ", a, " where rank ", rank,
-                      " has ", b, "; every rank must protect the same regions in the same order");
+                      " has ", b, "; every rank must protect the same regions and declare the same computations, in ",
+                      "the same order");
       }
     }
     return fail(Code::mismatch, "the ranks protect different regions");
@@ -161,21 +162,22 @@ class LineWriter {
   Result<Layout> lay_out() {
     Layout out;
     const auto& segments = checkpoint_.capture.segments;
+    const auto& left_out = checkpoint_.capture.left_out;
     if (!first_of_group()) {
       auto letter = std::make_shared<Letter>();
-      letter->table = format::encode_table({job_.id, checkpoint_.line, group().name, segments});
+      letter->table = format::encode_table({job_.id, checkpoint_.line, group().name, segments, left_out});
       letter->sizes = {format::area_size(segments), letter->table.size()};
       BACKSTAY_TRY(ask_for_a_place(letter));
       out.area_offset = letter->area_offset;
       return out;
     }
-    std::vector<format::Area> areas{{comm_.rank(), segments}};
+    std::vector<format::Area> areas{{comm_.rank(), segments, left_out}};
     const auto letters = give_places(format::first_area + format::area_size(segments));
     if (!letters) return letters.failure();
     for (std::size_t i = 0; i < letters->size(); ++i) {
       auto table = format::decode_table((*letters)[i]->table);
       if (table)
-        areas.push_back({group().ranks[i + 1], std::move(table->segments)});
+        areas.push_back({group().ranks[i + 1], std::move(table->segments), std::move(table->left_out)});
       else if (written_)
         written_ = table.failure();
     }

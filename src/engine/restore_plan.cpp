@@ -144,6 +144,8 @@ SavedRegions::SavedRegions(const std::vector<format::Table>& tables) {
   for (std::size_t f = 0; f < tables.size(); ++f)
     for (std::size_t s = 0; s < tables[f].segments.size(); ++s)
       regions_[tables[f].segments[s].region].push_back({f, s, &tables[f].segments[s]});
+  for (const auto& table : tables)
+    for (const auto& entry : table.left_out) left_out_[entry.region].emplace(entry.rank, &entry);
   for (auto& [name, refs] : regions_)
     std::stable_sort(refs.begin(), refs.end(),
                      [](const auto& a, const auto& b) { return a.about->rank < b.about->rank; });
@@ -161,7 +163,41 @@ const std::vector<SegmentRef>& SavedRegions::of(const std::string& region) const
   return it == regions_.end() ? none : it->second;
 }
 
+const format::LeftOut* SavedRegions::left_out(const std::string& region, int rank) const {
+  const auto of_region = left_out_.find(region);
+  if (of_region == left_out_.end()) return nullptr;
+  const auto entry = of_region->second.find(rank);
+  return entry == of_region->second.end() ? nullptr : entry->second;
+}
+
+std::size_t SavedRegions::times_left_out(const std::string& region) const {
+  const auto it = left_out_.find(region);
+  return it == left_out_.end() ? 0 : it->second.size();
+}
+
+namespace {
+/// Of what some ranks left out.
+Result<RegionPlan> plan_left_out(const RegionSpec& spec, const SavedRegions& saved, int saved_ranks, int rank,
+                                 int size) {
+  if (saved_ranks == size)
+    if (auto own = plan_own(spec, saved, rank)) return std::move(*own);
+  if (spec.save)
+    return mismatch(spec.name,
+                    "was left out of the line, as a declared computation overwrites it, and is protected by "
+                    "callbacks now: protect it as then");
+  const auto without = saved.times_left_out(spec.name);
+  if (without < static_cast<std::size_t>(saved_ranks))
+    return mismatch(spec.name,
+                    cat("was saved by some ranks, and left out by ", without, " of ", saved_ranks,
+                        ", so that it comes back only on as many ranks, where each has the same part of it"));
+  RegionPlan plan;
+  plan.shape = spec.view().shape;
+  return plan;
+}
+}  // namespace
+
 Result<RegionPlan> plan_region(const RegionSpec& spec, const SavedRegions& saved, int saved_ranks, int rank, int size) {
+  if (saved.times_left_out(spec.name) > 0) return plan_left_out(spec, saved, saved_ranks, rank, size);
   const auto& refs = saved.of(spec.name);
   if (refs.size() != static_cast<std::size_t>(saved_ranks))
     return mismatch(spec.name, cat("was saved by ", refs.size(), " of ", saved_ranks, " ranks"));
@@ -183,6 +219,11 @@ Result<RegionPlan> plan_region(const RegionSpec& spec, const SavedRegions& saved
 }
 
 std::optional<RegionPlan> plan_own(const RegionSpec& spec, const SavedRegions& saved, int rank) {
+  if (const auto* entry = saved.left_out(spec.name, rank); entry != nullptr && !spec.save) {
+    RegionPlan plan;
+    plan.shape = entry->shape;
+    return plan;
+  }
   const auto& refs = saved.of(spec.name);
   const auto it = std::find_if(refs.begin(), refs.end(), [&](const auto& ref) { return ref.about->rank == rank; });
   if (it == refs.end() || !check_kind(spec, *it->about) || !(spec.placement == it->about->placement)) return {};
@@ -245,7 +286,7 @@ Result<void> check_names(const region::RegionSet& regions, const SavedRegions& s
   std::vector<std::string> protected_names;
   for (const auto& spec : regions.specs()) protected_names.push_back(spec.name);
   for (const auto& name : protected_names)
-    if (saved.of(name).empty())
+    if (saved.of(name).empty() && saved.times_left_out(name) == 0)
       return fail(Code::mismatch, "region '", name, "' is protected ",
                   statics ? "as static, and is not among the static regions of the line" : "but is not in the line",
                   hint("there", name, names), ": ", statics ? "protect it as then, or rename" : "rename",

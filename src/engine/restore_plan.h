@@ -27,9 +27,14 @@ class SavedRegions {
   [[nodiscard]] std::vector<std::string> names() const;
   /// In order of rank; empty if the line has no such region.
   [[nodiscard]] const std::vector<SegmentRef>& of(const std::string& region) const;
+  /// The entry of a rank that left the region out; null: it did not.
+  [[nodiscard]] const format::LeftOut* left_out(const std::string& region, int rank) const;
+  /// By how many ranks.
+  [[nodiscard]] std::size_t times_left_out(const std::string& region) const;
 
  private:
   std::map<std::string, std::vector<SegmentRef>> regions_;
+  std::map<std::string, std::map<int, const format::LeftOut*>> left_out_;
 };
 
 struct Piece {
@@ -38,7 +43,7 @@ struct Piece {
   region::Box part;    ///< what of it this rank takes
 };
 
-/// How to fill one region on this rank.
+/// How to fill one region on this rank. One that was left out has no pieces: its memory gets the shape alone.
 struct RegionPlan {
   Extents shape;       ///< of the memory
   region::Box target;  ///< where that memory lies in the global array or list

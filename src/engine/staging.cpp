@@ -72,19 +72,22 @@ format::Segment segment_of(const RegionSpec& spec, const Source& source, int ran
 }
 }  // namespace
 
-Result<void> StagingBuffer::reserve(std::uint64_t bytes) {
+Result<void> StagingBuffer::reserve(std::uint64_t bytes, std::uint64_t used) {
   if (bytes <= capacity_) return {};
   const std::uint64_t wanted = round_up(bytes, bytes >= huge_page ? huge_page : format::page);
-  memory_.reset();
-  capacity_ = 0;
+  if (used == 0) {
+    memory_.reset();
+    capacity_ = 0;
+  }
   void* fresh = mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (fresh == MAP_FAILED)
     return fail(Code::limit, "no memory for a staging copy of ", human_bytes(static_cast<double>(wanted)), ": ",
                 std::strerror(errno));
   madvise(fresh, wanted, MADV_HUGEPAGE);  // advice only
+  touch(static_cast<std::byte*>(fresh), wanted);
+  if (used > 0) std::memcpy(fresh, data(), used);
   memory_ = {static_cast<std::byte*>(fresh), [wanted](std::byte* memory) { munmap(memory, wanted); }};
   capacity_ = wanted;
-  touch(data(), capacity_);
   return {};
 }
 
@@ -95,14 +98,26 @@ Result<void> check_storable(const RegionSpec& spec) {
 }
 
 Result<void> capture_regions(const region::RegionSet& regions, const CaptureOptions& options, Capture& target) {
-  target.segments.clear();
+  target.clear();
+  std::vector<const RegionSpec*> all;
+  for (const auto& spec : regions.specs()) all.push_back(&spec);
+  return capture_more(all, options, target);
+}
+
+Result<void> capture_more(const std::vector<const RegionSpec*>& some, const CaptureOptions& options, Capture& target) {
   std::vector<Source> sources;
+  std::vector<format::Segment> fresh;
   std::vector<std::uint64_t> sizes;
-  for (const auto& spec : regions.specs()) {
-    auto source = source_of(spec);
+  std::uint64_t end = 0;  // of what is there
+  for (const auto& segment : target.segments) {
+    sizes.push_back(segment.bytes);
+    end = segment.offset + segment.bytes;
+  }
+  for (const RegionSpec* spec : some) {
+    auto source = source_of(*spec);
     if (!source) return source.failure();
-    target.segments.push_back(segment_of(spec, *source, options.rank));
-    sizes.push_back(target.segments.back().bytes);
+    fresh.push_back(segment_of(*spec, *source, options.rank));
+    sizes.push_back(fresh.back().bytes);
     sources.push_back(std::move(*source));
   }
   const auto layout = format::layout_area(sizes);
@@ -110,19 +125,19 @@ Result<void> capture_regions(const region::RegionSet& regions, const CaptureOpti
     return fail(Code::limit, "the regions take ", human_bytes(static_cast<double>(layout.size)),
                 " and staging_limit is ", human_bytes(static_cast<double>(options.limit)),
                 ": raise it or protect less");
-  BACKSTAY_TRY(target.buffer.reserve(layout.size));
+  BACKSTAY_TRY(target.buffer.reserve(layout.size, end));
   std::byte* base = target.buffer.data();
-  std::uint64_t end = 0;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    auto& segment = target.segments[i];
-    segment.offset = layout.offsets[i];
+    const RegionSpec& spec = *some[i];
+    auto& segment = fresh[i];
+    segment.offset = layout.offsets[target.segments.size()];
     if (segment.offset > end) std::memset(base + end, 0, segment.offset - end);
     std::byte* place = base + segment.offset;
-    segment.crc = regions.specs()[i].save
-                      ? copy_crc32c(place, as_bytes(sources[i].saved))
-                      : region::capture(sources[i].view, regions.specs()[i].type.size, place, options.threads);
-    if (segment.placement.kind == Placement::Kind::replicated) clear_padding(regions.specs()[i], place, segment);
+    segment.crc = spec.save ? copy_crc32c(place, as_bytes(sources[i].saved))
+                            : region::capture(sources[i].view, spec.type.size, place, options.threads);
+    if (segment.placement.kind == Placement::Kind::replicated) clear_padding(spec, place, segment);
     end = segment.offset + segment.bytes;
+    target.segments.push_back(std::move(segment));
   }
   if (layout.size > end) std::memset(base + end, 0, layout.size - end);
   target.size = layout.size;

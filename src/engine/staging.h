@@ -16,8 +16,8 @@ namespace backstay::engine {
 /// Page-aligned memory that is touched when it is made, so that a capture never waits for fresh pages.
 class StagingBuffer {
  public:
-  /// At least `bytes` of memory; what was in it may be gone. Code::limit when the system has no more.
-  Result<void> reserve(std::uint64_t bytes);
+  /// At least `bytes` of memory, in which the first `used` ones are kept. Code::limit when the system has no more.
+  Result<void> reserve(std::uint64_t bytes, std::uint64_t used = 0);
   [[nodiscard]] std::byte* data() const { return memory_.get(); }
   /// Shared ownership, for a network that may go on reading after a failure.
   [[nodiscard]] std::shared_ptr<const void> keep() const { return memory_; }
@@ -33,6 +33,12 @@ struct Capture {
   StagingBuffer buffer;
   std::uint64_t size = 0;                 ///< of the area
   std::vector<format::Segment> segments;  ///< offsets from the start of the area
+  std::vector<format::LeftOut> left_out;
+  void clear() {
+    size = 0;
+    segments.clear();
+    left_out.clear();
+  }
   [[nodiscard]] ByteView bytes() { return {buffer.data(), static_cast<std::size_t>(size)}; }
 };
 
@@ -49,6 +55,9 @@ Result<void> check_storable(const RegionSpec& spec);
 /// Copies all regions into `target`, padding zeroed, CRCs computed on the way.
 /// Code::invalid_argument: a region that cannot be saved now; Code::limit; Code::user: a save callback threw.
 Result<void> capture_regions(const region::RegionSet& regions, const CaptureOptions& options, Capture& target);
+
+/// The same for `some` of them, behind what `target` holds: what they are at this moment.
+Result<void> capture_more(const std::vector<const RegionSpec*>& some, const CaptureOptions& options, Capture& target);
 
 /// The inverse, on the rank that captured: what its regions held then. Those that `source` has not are left alone.
 /// Code::mismatch and Code::user as for a resume.

@@ -108,12 +108,14 @@ void describe_whole_regions(const Table& table, Hdf5Description& out) {
 Table table_of(const Origin& origin, const std::string& name, const std::vector<Area>& areas,
                const std::vector<std::uint64_t>& area_offsets) {
   Table table{origin.job, origin.line, name, {}};
-  for (std::size_t a = 0; a < areas.size(); ++a)
+  for (std::size_t a = 0; a < areas.size(); ++a) {
+    table.left_out.insert(table.left_out.end(), areas[a].left_out.begin(), areas[a].left_out.end());
     for (Segment s : areas[a].segments) {
       s.offset += area_offsets[a];
       s.dataset = areas.size() == 1 ? "/" + s.region : cat("/", reserved_group, "/", padded(s.rank, 5), "/", s.region);
       table.segments.push_back(std::move(s));
     }
+  }
   return table;
 }
 

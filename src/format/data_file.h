@@ -45,6 +45,7 @@ Result<Header> decode_header(ByteView first_page);
 struct Area {
   int rank = 0;
   std::vector<Segment> segments;
+  std::vector<LeftOut> left_out = {};
 };
 
 /// Everything of a file but its areas.

@@ -182,9 +182,29 @@ Result<Manifest> decode_manifest(ByteView bytes) {
   }
 }
 
+namespace {
+/// With other words than rows have, which decode_rows() looks for.
+Json left_out_to_json(const std::vector<LeftOut>& regions) {
+  Json out = Json::array();
+  for (const auto& region : regions)
+    out.push_back({{"by", region.rank}, {"name", region.region}, {"shape", region.shape}});
+  return out;
+}
+
+std::vector<LeftOut> left_out_from_json(const Json& json) {
+  if (!json.is_array()) throw BadJson{"'left_out' is not a list"};
+  std::vector<LeftOut> out;
+  for (const Json& entry : json)
+    out.push_back({static_cast<int>(number(entry, "by", std::numeric_limits<int>::max())), text(entry, "name"),
+                   extents(entry, "shape")});
+  return out;
+}
+}  // namespace
+
 Bytes encode_table(const Table& table) {
-  std::string body =
-      cat("{\"job\":", dump(table.job), ",\"line\":", table.line, ",\"file\":", dump(table.file), rows_begin);
+  std::string body = cat("{\"job\":", dump(table.job), ",\"line\":", table.line, ",\"file\":", dump(table.file));
+  if (!table.left_out.empty()) body += cat(",\"left_out\":", dump(left_out_to_json(table.left_out)));
+  body += rows_begin;
   for (const auto& s : table.segments) {
     if (&s != table.segments.data()) body += ',';
     body += segment_to_text(s);
@@ -226,6 +246,7 @@ Result<Table> decode_table(ByteView bytes) {
     const Json& segments = member(json, "segments");
     if (!segments.is_array()) throw BadJson{"'segments' is not a list"};
     for (const Json& s : segments) table.segments.push_back(segment_from_json(s));
+    if (json.contains("left_out")) table.left_out = left_out_from_json(member(json, "left_out"));
     return table;
   } catch (const BadJson& bad) {
     return fail(Code::corrupt, "the table is damaged: ", bad.why);

@@ -66,18 +66,27 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
+/// A region that a rank did not save, because it overwrote all of it before it read any (docs/decisions/0016).
+struct LeftOut {
+  int rank = 0;
+  std::string region;
+  Extents shape;
+  bool operator==(const LeftOut&) const = default;
+};
+
 struct Table {
   std::string job;
   std::uint64_t line = 0;
   std::string file;
   std::vector<Segment> segments;
+  std::vector<LeftOut> left_out = {};
   bool operator==(const Table&) const = default;
 };
 
 Bytes encode_table(const Table& table);
 Result<Table> decode_table(ByteView bytes);
-/// At least the rows of `rank` of a table that encode_table() wrote, without taking the others apart: a table of all
-/// ranks is long, and in the usual restart each rank reads it for its own rows.
+/// At least the rows of `rank`, and all that was left out, of a table that encode_table() wrote, without taking the
+/// others apart: a table of all ranks is long, and in the usual restart each rank reads it for its own rows.
 Result<Table> decode_rows(ByteView bytes, int rank);
 
 }  // namespace backstay::format

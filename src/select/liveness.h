@@ -33,6 +33,9 @@ class OpenCheckpoint {
   /// The end of waiting: all that is undecided has to be saved.
   [[nodiscard]] std::vector<std::pair<std::size_t, BoxSet>> rest();
   [[nodiscard]] bool is_decided() const;
+  [[nodiscard]] bool is_decided(std::size_t region) const { return undecided_[region].empty(); }
+  /// All of this region is saved.
+  void decide(std::size_t region) { undecided_[region] = BoxSet(); }
 
  private:
   Elements undecided_;

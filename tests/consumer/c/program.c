@@ -300,6 +300,61 @@ static void check_opening(const char* dir) {
   backstay_close(NULL);
 }
 
+/* `u` is read, and `f` is overwritten but for its ends; once they are, too. */
+static void check_computations(const char* dir) {
+  static const int64_t ten[] = {10}, first[] = {1}, last[] = {9}, one[] = {1}, minus_one[] = {-1};
+  double u[10] = {0}, f[10] = {0};
+  char text[1000];
+  int inside = -1, ends = -1, same = -1;
+  backstay_session* run = NULL;
+  backstay_error e;
+  backstay_counters counters;
+  const char* options[] = {text, "log=quiet", "every=1", "policy=wait", NULL};
+  backstay_region region = {.name = "u", .type = BACKSTAY_TYPE_OF(u[0]), .ndim = 1, .shape = ten, .data = u};
+  const backstay_access fluxes[] = {
+      {.region = "u", .mode = BACKSTAY_READ, .ndim = 1, .reach_below = minus_one, .reach_above = one},
+      {.region = "f", .mode = BACKSTAY_WRITE, .ndim = 1, .begin = first, .end = last}};
+  const backstay_access all = {.region = "f", .mode = BACKSTAY_WRITE};
+  snprintf(text, sizeof text, "dir=%s/declared", dir);
+  need(backstay_open_alone(options, &run, &e), &e);
+  need(backstay_protect(run, &region, &e), &e);
+  refused(backstay_declare(run, "fluxes", fluxes, 2, &inside, &e), BACKSTAY_NOT_FOUND, &e, "'f' that is not protected");
+  region.name = "f";
+  region.data = f;
+  need(backstay_protect(run, &region, &e), &e);
+  need(backstay_declare(run, "fluxes", fluxes, 2, &inside, &e), &e);
+  need(backstay_declare(run, "ends", &all, 1, &ends, &e), &e);
+  need(backstay_declare(run, "fluxes", fluxes, 2, &same, &e), &e);
+  EXPECT(inside == 0 && ends == 1 && same == inside);
+  need(backstay_checkpoint(run, NULL, &e), &e);
+  need(backstay_begin(run, inside, &e), &e);
+  need(backstay_status(run, &counters, &e), &e);
+  EXPECT(counters.left_out_bytes == 0 && counters.in_flight == 1);
+  need(backstay_begin(run, ends, &e), &e);
+  need(backstay_status(run, &counters, &e), &e);
+  EXPECT(counters.left_out_bytes == sizeof f);
+  u[0] = f[0] = 5;
+  need(backstay_wait(run, &e), &e);
+  need(backstay_resume(run, NULL, &e), &e);
+  EXPECT(u[0] == 0 && f[0] == 5);
+
+  const backstay_access half = {.region = "u", .mode = BACKSTAY_READ, .ndim = 1, .begin = first};
+  const backstay_access no_length = {.region = "u", .mode = BACKSTAY_READ, .begin = first, .end = last};
+  const backstay_access outside = {
+      .region = "u", .mode = BACKSTAY_READ, .ndim = 1, .begin = first, .end = (int64_t[]){11}};
+  const backstay_access nowhere = {.region = NULL};
+  refused(backstay_declare(run, "x", &half, 1, &same, &e), BACKSTAY_INVALID_ARGUMENT, &e, "given both or not at all");
+  refused(backstay_declare(run, "x", &no_length, 1, &same, &e), BACKSTAY_INVALID_ARGUMENT, &e, "`ndim` is the length");
+  refused(backstay_declare(run, "x", &outside, 1, &same, &e), BACKSTAY_INVALID_ARGUMENT, &e, "not inside 0 to 10");
+  refused(backstay_declare(run, "x", &nowhere, 1, &same, &e), BACKSTAY_INVALID_ARGUMENT, &e, "region is NULL");
+  refused(backstay_declare(run, "x", NULL, 1, &same, &e), BACKSTAY_INVALID_ARGUMENT, &e, "`accesses` is NULL");
+  refused(backstay_declare(run, "x", &all, 1, NULL, &e), BACKSTAY_INVALID_ARGUMENT, &e, "`computation` is NULL");
+  refused(backstay_declare(run, NULL, &all, 1, &same, &e), BACKSTAY_INVALID_ARGUMENT, &e, "`name` is NULL");
+  refused(backstay_declare(run, "x", NULL, 0, &same, &e), BACKSTAY_INVALID_ARGUMENT, &e, "has no accesses");
+  refused(backstay_begin(run, 7, &e), BACKSTAY_INVALID_ARGUMENT, &e, "has not declared");
+  backstay_close(run);
+}
+
 static void alone(const char* dir) {
   char text[1000];
   const char* options[4];
@@ -307,6 +362,7 @@ static void alone(const char* dir) {
   backstay_error error;
   list_of_options(dir, text, options);
   check_opening(dir);
+  check_computations(dir);
   need(backstay_open_alone(options, &run, &error), &error);
   EXPECT(error.code == BACKSTAY_OK && error.message[0] == '\0');
   check_struct_and_text(run);

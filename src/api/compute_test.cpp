@@ -1,0 +1,417 @@
+// Declared computations: what a line leaves out, and that nothing is missed. docs/decisions/0016.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backstay/backstay.hpp"
+
+namespace backstay {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ComputeTest : public ::testing::Test {
+ protected:
+  ComputeTest() : dir_(fs::temp_directory_path() / ("backstay-compute-" + std::to_string(getpid()))) {
+    fs::remove_all(dir_);
+  }
+  ~ComputeTest() override { fs::remove_all(dir_); }
+  /// A line at each call.
+  Options options(Options more = {}) const {
+    more.insert({{"dir", dir_.string()}, {"log", "quiet"}, {"every", "1"}, {"policy", "wait"}});
+    return more;
+  }
+  /// What a new session puts back into regions that held -1.
+  std::pair<std::vector<double>, std::vector<double>> put_back(std::size_t size) const {
+    std::vector<double> u(size, -1), f(size, -1);
+    Session run(alone, options());
+    run.protect("u", u);
+    run.protect("f", f);
+    EXPECT_TRUE(run.resume().resumed);
+    return {u, f};
+  }
+  fs::path dir_;
+};
+
+TEST_F(ComputeTest, what_is_overwritten_before_it_is_read_is_left_out) {
+  std::vector<double> u(1000, 1), f(1000, 2);
+  {
+    Session run(alone, options());
+    run.protect("u", u);
+    run.protect("f", f);
+    const auto flux = run.declare("flux", {reads("u"), writes("f")});
+    const auto update = run.declare("update", {reads("f"), updates("u")});
+    run.resume();
+    run.checkpoint();
+    EXPECT_EQ(run.status().in_flight, 1U);  // it waits
+    run.compute(flux, [&] { std::fill(f.begin(), f.end(), 3); });
+    EXPECT_EQ(run.status().left_out_bytes, 8000U);
+    EXPECT_EQ(run.compute(update, [&] { return u[0] = 4; }), 4);
+    run.wait();
+    EXPECT_EQ(run.status().committed, 1U);
+  }
+  EXPECT_LT(fs::file_size(dir_ / "shared/line-00000001/all.h5"), 30000U);
+  const auto [u_back, f_back] = put_back(1000);
+  EXPECT_EQ(u_back, std::vector<double>(1000, 1));
+  EXPECT_EQ(f_back, std::vector<double>(1000, -1));  // as it was: the program overwrites it
+}
+
+TEST_F(ComputeTest, what_is_read_first_is_saved_as_it_was) {
+  std::vector<double> u(1000, 1), f(1000, 2);
+  {
+    Session run(alone, options());
+    run.protect("u", u);
+    run.protect("f", f);
+    const auto update = run.declare("update", {reads("f"), updates("u")});
+    const auto flux = run.declare("flux", {reads("u"), writes("f")});
+    run.checkpoint();
+    run.compute(update, [&] { u[0] = 4; });
+    run.compute(flux, [&] { std::fill(f.begin(), f.end(), 3); });
+    EXPECT_EQ(run.status().left_out_bytes, 0U);
+  }
+  const auto [u_back, f_back] = put_back(1000);
+  EXPECT_EQ(u_back, std::vector<double>(1000, 1));
+  EXPECT_EQ(f_back, std::vector<double>(1000, 2));
+}
+
+TEST_F(ComputeTest, a_part_that_nobody_overwrites_brings_the_region_into_the_line) {
+  std::vector<double> u(10, 1), f(10);
+  std::iota(f.begin(), f.end(), 0);
+  {
+    Session run(alone, options());
+    run.protect("u", u);
+    run.protect("f", f);
+    const auto inside = run.declare("inside", {writes("f").in({{1, 9}})});
+    const auto read = run.declare("read", {reads("f").in({{2, 9}}).around({{-1, 1}}), updates("u")});
+    run.checkpoint();
+    run.compute(inside, [&] { std::fill(f.begin() + 1, f.end() - 1, 30); });
+    EXPECT_EQ(run.status().in_flight, 1U);
+    run.compute(read, [&] { u[0] = 4; });  // f[9]
+    run.wait();
+  }
+  const auto [u_back, f_back] = put_back(10);
+  EXPECT_EQ(u_back, std::vector<double>(10, 1));
+  EXPECT_EQ(f_back[0], 0);
+  EXPECT_EQ(f_back[9], 9);
+}
+
+TEST_F(ComputeTest, what_is_still_undecided_at_the_next_call_is_saved) {
+  std::vector<double> u(10, 1), f(10, 2);
+  {
+    Session run(alone, options());
+    run.protect("u", u);
+    run.protect("f", f);
+    (void)run.declare("never", {writes("f")});
+    run.checkpoint();
+    u[0] = 5;  // in no declaration
+    run.wait();
+    EXPECT_EQ(run.status().committed, 1U);
+  }
+  EXPECT_EQ(put_back(10).second, std::vector<double>(10, 2));
+  EXPECT_EQ(put_back(10).first, std::vector<double>(10, 1));
+}
+
+TEST_F(ComputeTest, a_region_that_had_to_be_saved_is_not_waited_for_the_next_time) {
+  std::vector<double> f(10, 2);
+  Session run(alone, options());
+  run.protect("f", f);
+  const auto change = run.declare("change", {updates("f")});
+  const auto set = run.declare("set", {writes("f")});
+  run.checkpoint();
+  run.compute(change, [&] { f[0] += 1; });
+  run.checkpoint();
+  run.compute(set, [&] { f.assign(10, 0); });
+  EXPECT_EQ(run.status().left_out_bytes, 0U);  // it was saved at once, in vain
+  run.checkpoint();
+  run.compute(set, [&] { f.assign(10, 0); });
+  EXPECT_EQ(run.status().left_out_bytes, 80U);
+}
+
+TEST_F(ComputeTest, checkpoint_now_waits_for_nothing) {
+  std::vector<double> f(10, 2);
+  Session run(alone, options());
+  run.protect("f", f);
+  const auto set = run.declare("set", {writes("f")});
+  run.checkpoint(now);
+  run.compute(set, [&] { f.assign(10, 3); });
+  EXPECT_EQ(run.status().left_out_bytes, 0U);
+}
+
+TEST_F(ComputeTest, a_session_that_ends_before_it_is_decided_gives_the_line_up_and_reads_no_memory) {
+  {
+    Session run(alone, options());
+    auto f = std::make_unique<std::vector<double>>(10, 2);
+    std::vector<double> u(10, 1);
+    run.protect("u", u);
+    run.protect("f", *f);
+    (void)run.declare("set", {writes("f")});
+    run.checkpoint();
+    f.reset();
+  }
+  std::vector<double> u(10), f(10);
+  Session run(alone, options());
+  run.protect("u", u);
+  run.protect("f", f);
+  EXPECT_FALSE(run.resume().resumed);
+}
+
+TEST_F(ComputeTest, what_the_body_of_a_loop_protected_is_not_looked_at_behind_it) {
+  Session run(alone, options());
+  run.loop([&] {
+    std::vector<double> f(10, 2);
+    run.protect("f", f);
+    (void)run.declare("set", {writes("f")});
+    run.resume();
+    run.checkpoint();
+  });
+  run.wait();
+  EXPECT_EQ(run.status().failed, 1U);
+  EXPECT_NE(run.status().last_error.find("the program left the loop, or its session, before it was decided whether the "
+                                         "line needs region 'f': checkpoint(now) saves all at once"),
+            std::string::npos)
+      << run.status().last_error;
+}
+
+TEST_F(ComputeTest, a_rollback_goes_to_the_line_that_was_waiting) {
+  std::vector<double> f(10, 2);
+  int rounds = 0;
+  Session run(alone, options());
+  run.protect("f", f);
+  const auto set = run.declare("set", {writes("f").in({{0, 5}})});
+  run.loop([&] {
+    const auto found = run.resume();
+    EXPECT_EQ(found.line, static_cast<std::uint64_t>(rounds));
+    if (rounds++ == 1) return;
+    run.checkpoint();
+    run.compute(set, [&] { f[0] = 3; });
+    run.rollback("for the test");
+  });
+  EXPECT_EQ(f[9], 2);
+}
+
+TEST_F(ComputeTest, a_region_that_is_unprotected_is_saved_before) {
+  std::vector<double> u(10, 1), f(10, 2);
+  {
+    Session run(alone, options());
+    run.protect("u", u);
+    run.protect("f", f);
+    (void)run.declare("set", {writes("f")});
+    run.checkpoint();
+    run.unprotect("f");
+    run.wait();
+  }
+  EXPECT_EQ(put_back(10).second, std::vector<double>(10, 2));
+}
+
+TEST_F(ComputeTest, a_region_that_grows_gets_its_size_back_without_its_values) {
+  {
+    std::vector<double> f(30, 2);
+    Session run(alone, options());
+    run.protect("f", f);
+    const auto set = run.declare("set", {writes("f")});
+    run.checkpoint();
+    run.compute(set, [&] { f.assign(30, 3); });
+    run.wait();
+  }
+  std::vector<double> f(5, -1);
+  Session run(alone, options());
+  run.protect("f", f);
+  EXPECT_TRUE(run.resume().resumed);
+  EXPECT_EQ(f.size(), 30U);
+}
+
+TEST_F(ComputeTest, scalars_and_callbacks_are_saved_at_once) {
+  int step = 3;
+  std::string text = "here";
+  {
+    Session run(alone, options());
+    run.protect("step", step);
+    run.protect("text", text);
+    const auto set = run.declare("set", {writes("step"), writes("text")});
+    run.checkpoint();
+    run.compute(set, [&] {
+      step = 4;
+      text = "there";
+    });
+    run.wait();
+  }
+  Session run(alone, options());
+  run.protect("step", step);
+  run.protect("text", text);
+  EXPECT_TRUE(run.resume().resumed);
+  EXPECT_EQ(step, 3);
+  EXPECT_EQ(text, "here");
+}
+
+/// The sentence of the refusal.
+template <class Call>
+std::string refusal(Call&& call) {
+  try {
+    call();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "not refused";
+}
+
+TEST_F(ComputeTest, declarations_that_cannot_be_are_refused) {
+  std::vector<double> u(10, 1);
+  Session run(alone, options());
+  run.protect("u", u);
+  const auto step = run.declare("step", {updates("u")});
+  EXPECT_EQ(run.declare("step", {updates("u")}).number, step.number);
+  EXPECT_EQ(refusal([&] { run.declare("step", {reads("u")}); }),
+            "computation 'step' was declared before with other accesses: give this one another name");
+  EXPECT_EQ(refusal([&] { run.declare("other", {reads("v")}); }),
+            "computation 'other' uses a region 'v' that is not protected: protect it first, or leave it out of the "
+            "declaration");
+  EXPECT_EQ(refusal([&] { run.declare("other", {writes("u").in({{0, 11}})}); }),
+            "computation 'other', region 'u': the range 0 to 11 of dimension 0 is not inside 0 to 10");
+  EXPECT_EQ(refusal([&] { run.declare("other", {{"u", static_cast<Access::Mode>(9)}}); }),
+            "computation 'other', region 'u': 9 is no mode of access");
+  EXPECT_EQ(refusal([&] { run.begin(Computation{}); }),
+            "compute() was called with a computation that this session has not declared: call declare() before");
+  EXPECT_EQ(run.declare("last", {reads("u")}).number, step.number + 1);  // the refused ones have no number
+}
+
+TEST_F(ComputeTest, a_region_of_a_declaration_that_is_gone_costs_the_line) {
+  std::vector<double> u(10, 1), f(10, 2);
+  Session run(alone, options());
+  run.protect("u", u);
+  run.protect("f", f);
+  (void)run.declare("set", {writes("f")});
+  run.unprotect("f");
+  run.checkpoint();
+  run.wait();
+  EXPECT_NE(run.status().last_error.find("computation 'set' uses a region 'f' that is not protected"),
+            std::string::npos)
+      << run.status().last_error;
+}
+
+// ---- random programs ------------------------------------------------------------------------------------------
+
+/// A program of random computations, which do exactly what they declare.
+class RandomProgram {
+ public:
+  static constexpr int length = 8, steps = 12;
+  using State = std::vector<std::vector<double>>;
+
+  explicit RandomProgram(unsigned seed) : random_(seed) {
+    const int count = pick(2, 6);
+    for (int c = 0; c < count; ++c) {
+      auto& accesses = computations_.emplace_back();
+      for (int a = pick(1, 3); a > 0; --a) accesses.push_back(random_access());
+    }
+    for (int variant = 0; variant < 3; ++variant)
+      for (int i = pick(1, 8); i > 0; --i) order_[static_cast<std::size_t>(variant)].push_back(pick(0, count - 1));
+  }
+
+  int pick(int from, int to) { return std::uniform_int_distribution<int>(from, to)(random_); }
+
+  static State start() {
+    State state(regions, std::vector<double>(length));
+    for (std::size_t r = 0; r < regions; ++r)
+      for (std::size_t i = 0; i < length; ++i) state[r][i] = static_cast<double>(r * 10 + i) / 7;
+    return state;
+  }
+
+  /// Goes on from `step`, and stops before computation `stop_at` of all that it runs.
+  void go(Session& run, State& state, int& step, int stop_at) const {
+    for (std::size_t r = 0; r < regions; ++r) run.protect("r" + std::to_string(r), state[r]);
+    run.protect("step", step);
+    std::vector<Computation> declared;
+    for (const auto& accesses : computations_)
+      declared.push_back(run.declare("c" + std::to_string(declared.size()), accesses));
+    run.resume();
+    int done = 0;
+    for (; step < steps; ++step) {
+      run.checkpoint();
+      for (const int c : order_[static_cast<std::size_t>(step % 3)]) {
+        if (done++ == stop_at) return;
+        run.compute(declared[static_cast<std::size_t>(c)],
+                    [&] { compute(state, computations_[static_cast<std::size_t>(c)], step); });
+      }
+    }
+  }
+
+ private:
+  static constexpr std::size_t regions = 4;
+
+  Access random_access() {
+    Access access{"r" + std::to_string(pick(0, regions - 1)), static_cast<Access::Mode>(pick(0, 3))};
+    if (pick(0, 1) == 0) {
+      const int begin = pick(0, length - 1);
+      access.range = {{begin, pick(begin + 1, length)}};
+    }
+    if (access.mode == Access::Mode::read && pick(0, 2) == 0) access.stencil = {{-pick(0, 2), pick(0, 2)}};
+    return access;
+  }
+
+  /// All reading comes before all writing.
+  static void compute(State& state, const std::vector<Access>& accesses, int step) {
+    double sum = step;
+    for (const auto& access : accesses) {
+      if (access.mode != Access::Mode::read && access.mode != Access::Mode::read_write) continue;
+      const auto& region = state[static_cast<std::size_t>(access.region[1] - '0')];
+      auto [begin, end] = access.range.empty() ? Access::Range{0, length} : access.range[0];
+      if (!access.stencil.empty()) {
+        begin = std::max<std::int64_t>(0, begin + access.stencil[0].first);
+        end = std::min<std::int64_t>(length, end + access.stencil[0].last);
+      }
+      for (auto i = begin; i < end; ++i)
+        sum = sum * 0.7 + region[static_cast<std::size_t>(i)] * static_cast<double>(i + 1);
+    }
+    for (const auto& access : accesses) {
+      if (access.mode == Access::Mode::read) continue;
+      auto& region = state[static_cast<std::size_t>(access.region[1] - '0')];
+      const auto [begin, end] = access.range.empty() ? Access::Range{0, length} : access.range[0];
+      for (auto i = begin; i < end; ++i)
+        if (access.mode != Access::Mode::write_some || i % 3 == step % 3)
+          region[static_cast<std::size_t>(i)] = sum / static_cast<double>(i + 2);
+    }
+  }
+
+  std::mt19937 random_;
+  std::vector<std::vector<Access>> computations_;
+  std::vector<int> order_[3];
+};
+
+/// Stopped at a random moment, with everything in memory lost, and gone on with: the same state in the end, bit for
+/// bit.
+TEST_F(ComputeTest, random_programs_that_are_stopped_end_as_if_they_were_not) {
+  std::uint64_t left_out = 0;
+  for (unsigned seed = 1; seed <= 100; ++seed) {
+    RandomProgram program(seed);
+    const auto every = std::to_string(program.pick(1, 3));
+    RandomProgram::State expected = RandomProgram::start(), state = expected;
+    {
+      int step = 0;
+      Session run(alone, options({{"dir", (dir_ / "undisturbed").string()}, {"levels", "memory"}, {"every", "1000"}}));
+      program.go(run, expected, step, -1);
+    }
+    int stops = program.pick(1, 3), step = 0;
+    do {
+      Session run(alone, options({{"every", every}}));
+      program.go(run, state, step, stops > 0 ? program.pick(0, 40) : -1);
+      left_out += run.status().left_out_bytes;
+      if (stops == 0) break;
+      for (auto& region : state) std::fill(region.begin(), region.end(), 1e30 * stops);
+      step = 0;
+      // Without a line the program starts from its beginning, which makes its state.
+      if (run.status().newest_line == 0) state = RandomProgram::start();
+    } while (stops-- > 0);
+    ASSERT_EQ(state, expected) << "seed " << seed;
+    fs::remove_all(dir_);
+  }
+  EXPECT_GT(left_out, 0U);
+}
+
+}  // namespace
+}  // namespace backstay

@@ -1,0 +1,66 @@
+#include "select/declared.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace backstay::select {
+
+namespace {
+bool same(const NamedAccess& a, const NamedAccess& b) {
+  return a.region == b.region && a.how.mode == b.how.mode && a.how.range == b.how.range &&
+         a.how.stencil == b.how.stencil;
+}
+
+const char* word_of(Mode mode) {
+  static constexpr const char* words[] = {"reads", "writes", "updates", "writes some of"};
+  return words[static_cast<int>(mode)];
+}
+}  // namespace
+
+Result<std::size_t> Declared::declare(const std::string& name, std::vector<NamedAccess> accesses) {
+  if (name.empty()) return fail(Code::invalid_argument, "a computation needs a name");
+  if (accesses.empty())
+    return fail(Code::invalid_argument, "computation '", name, "' has no accesses: declare what it reads and writes");
+  const auto known = std::ranges::find(computations_, name, &Named::name);
+  if (known == computations_.end()) {
+    computations_.push_back({name, std::move(accesses)});
+    return computations_.size() - 1;
+  }
+  if (!std::ranges::equal(known->accesses, accesses, same))
+    return fail(Code::invalid_argument, "computation '", name,
+                "' was declared before with other accesses: give this one another name");
+  return static_cast<std::size_t>(known - computations_.begin());
+}
+
+Result<std::vector<Effects>> Declared::effects_on(const std::vector<Region>& regions) const {
+  std::vector<Effects> out;
+  for (const auto& named : computations_) {
+    Computation computation{named.name, {}};
+    for (const auto& access : named.accesses) {
+      const auto region = std::ranges::find(regions, access.region, &Region::name);
+      if (region == regions.end())
+        return fail(Code::not_found, "computation '", named.name, "' uses a region '", access.region,
+                    "' that is not protected: protect it first, or leave it out of the declaration");
+      computation.accesses.push_back(access.how);
+      computation.accesses.back().region = static_cast<std::size_t>(region - regions.begin());
+    }
+    auto effects = effects_of(computation, regions);
+    if (!effects) return effects.failure();
+    out.push_back(std::move(*effects));
+  }
+  return out;
+}
+
+std::vector<std::string> Declared::signature() const {
+  std::vector<std::string> out;
+  for (const auto& named : computations_) {
+    std::string line = cat("the computation '", named.name, "'");
+    for (const auto& access : named.accesses)
+      line += cat(&access == named.accesses.data() ? " that " : ", ", word_of(access.how.mode), " ", access.region);
+    out.push_back(std::move(line));
+  }
+  return out;
+}
+
+}  // namespace backstay::select

@@ -1,0 +1,40 @@
+// The computations that a program has declared, by the names of the regions they use.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "select/access.h"
+#include "select/liveness.h"
+
+namespace backstay::select {
+
+/// An access as a program says it. `how.region` is not used.
+struct NamedAccess {
+  std::string region;
+  Access how;
+};
+
+class Declared {
+ public:
+  /// Its number, from 0 on; declared again in the same way it keeps that. Code::invalid_argument: no name, no accesses,
+  /// or a name in use with others.
+  Result<std::size_t> declare(const std::string& name, std::vector<NamedAccess> accesses);
+  [[nodiscard]] std::size_t size() const { return computations_.size(); }
+  /// What each does to these regions. Code::not_found: a region is not among them; others as effects_of().
+  [[nodiscard]] Result<std::vector<Effects>> effects_on(const std::vector<Region>& regions) const;
+  /// One line for each with what must be the same on every rank; ranges need not be.
+  [[nodiscard]] std::vector<std::string> signature() const;
+
+ private:
+  struct Named {
+    std::string name;
+    std::vector<NamedAccess> accesses;
+  };
+
+  std::vector<Named> computations_;
+};
+
+}  // namespace backstay::select

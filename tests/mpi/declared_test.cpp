@@ -1,0 +1,200 @@
+// Declared computations on several ranks: what lines leave out, at each level, and where ranks differ.
+#include <algorithm>
+#include <numeric>
+
+#include "support.h"
+
+namespace backstay::mpi_test {
+namespace {
+
+constexpr std::int64_t count = 500;  // elements of a rank
+
+/// A code with a field, and with fluxes that it makes anew in each step.
+struct Code {
+  int step = 0;
+  std::vector<double> u, flux;
+  Computation fluxes, update, look;
+
+  Code() : u(count, 0.0), flux(count, 0.0) {}
+  void protect(Session& session) {
+    const std::int64_t rank = session.rank();
+    session.protect("step", step);
+    for (auto& [name, field] : {std::pair("u", &u), std::pair("flux", &flux)})
+      session.protect(name, *field, block({count * session.size()}, {count * rank}, {count * (rank + 1)}));
+    fluxes = session.declare("fluxes", {reads("u"), writes("flux")});
+    update = session.declare("update", {reads("flux"), updates("u")});
+    look = session.declare("look", {reads("flux")});
+  }
+  void advance(Session& session) {
+    session.compute(fluxes, [&] {
+      for (std::size_t i = 0; i < u.size(); ++i) flux[i] = u[i] / 2 + static_cast<double>(i) + step;
+    });
+    session.compute(update, [&] {
+      for (std::size_t i = 0; i < u.size(); ++i) u[i] += flux[i];
+    });
+    ++step;
+  }
+};
+
+struct Way {
+  std::string name;
+  Options options;
+};
+class declared : public ::testing::TestWithParam<Way> {
+ protected:
+  void SetUp() override {
+    options_ = with(usual(dir_.path()), GetParam().options);
+    if (options_["nodes"] == "2" && size_of() == 1) GTEST_SKIP() << "one rank has no partner";
+  }
+  /// Of a program that is stopped in step `steps`, after it was decided what that line needs.
+  void run(int steps) {
+    Session session(MPI_COMM_WORLD, options_);
+    Code code;
+    code.protect(session);
+    session.resume();
+    while (code.step < steps) {
+      session.checkpoint();
+      code.advance(session);
+    }
+    EXPECT_EQ(session.status().left_out_bytes, count * sizeof(double));
+    session.wait();
+    EXPECT_EQ(session.status().last_error, "");
+  }
+
+  const SharedDirectory dir_;
+  Options options_;
+};
+
+TEST_P(declared, fluxes_are_left_out_and_the_program_goes_on_with_the_same_values) {
+  Code right;
+  {
+    Session session(MPI_COMM_WORLD, with(usual(dir_.path()), {{"levels", "memory"}, {"every", "1000"}}));
+    right.protect(session);
+    while (right.step < 8) right.advance(session);
+  }
+  run(5);
+  Session session(MPI_COMM_WORLD, options_);
+  Code code;
+  std::fill(code.u.begin(), code.u.end(), -1);
+  std::fill(code.flux.begin(), code.flux.end(), -1);
+  code.protect(session);
+  ASSERT_TRUE(session.resume().resumed);
+  EXPECT_EQ(code.step, 4);
+  EXPECT_EQ(code.flux, std::vector<double>(count, -1));
+  const Verified verified = session.verify();
+  EXPECT_TRUE(verified.damage.empty()) << verified.damage.front();
+  while (code.step < 8) code.advance(session);
+  EXPECT_EQ(code.u, right.u);
+  EXPECT_EQ(code.flux, right.flux);
+}
+
+INSTANTIATE_TEST_SUITE_P(levels, declared,
+                         ::testing::Values(Way{"one_file", {{"levels", "shared"}}},
+                                           Way{"a_file_for_each_rank",
+                                               {{"levels", "shared"}, {"shared.layout", "file-per-rank"}}},
+                                           Way{"partner", {{"levels", "partner"}, {"nodes", "2"}}}),
+                         [](const auto& way) { return way.param.name; });
+
+/// The ranks of half of the job, and on the others nothing.
+class Half {
+ public:
+  Half() { MPI_Comm_split(MPI_COMM_WORLD, rank_of() < size_of() / 2 ? 0 : MPI_UNDEFINED, 0, &comm_); }
+  ~Half() {
+    if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  [[nodiscard]] MPI_Comm comm() const { return comm_; }
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+};
+
+/// Takes a line in which `flux` is left out by the ranks from `first` on; half as many ranks resume. The refusal.
+std::string resume_on_half(const Options& options, int first) {
+  {
+    Session session(MPI_COMM_WORLD, options);
+    Code code;
+    std::iota(code.u.begin(), code.u.end(), count * session.rank());
+    code.protect(session);
+    session.resume();
+    session.checkpoint();
+    if (session.rank() < first) session.compute(code.look, [] {});
+    code.advance(session);
+    session.wait();
+  }
+  const Half half;
+  if (half.comm() == MPI_COMM_NULL) return "";
+  Session session(half.comm(), options);
+  const std::int64_t mine = count * size_of() / session.size();
+  std::vector<double> u(static_cast<std::size_t>(mine), -1), flux(u), expected(u);
+  int step = -1;
+  session.protect("step", step);
+  for (auto& [name, field] : {std::pair("u", &u), std::pair("flux", &flux)})
+    session.protect(name, *field, block({count * size_of()}, {mine * session.rank()}, {mine * (session.rank() + 1)}));
+  try {
+    EXPECT_TRUE(session.resume().resumed);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  std::iota(expected.begin(), expected.end(), mine * session.rank());
+  EXPECT_EQ(u, expected);
+  EXPECT_EQ(flux, std::vector<double>(static_cast<std::size_t>(mine), -1));
+  return "";
+}
+
+TEST(declared_on_other_ranks, what_all_left_out_stays_as_it_is) {
+  if (size_of() < 2 || size_of() % 2 != 0) GTEST_SKIP() << "needs an even number of ranks";
+  const SharedDirectory dir;
+  EXPECT_EQ(resume_on_half(usual(dir.path()), 0), "");
+}
+
+TEST(declared_on_other_ranks, what_some_left_out_is_refused) {
+  if (size_of() < 2 || size_of() % 2 != 0) GTEST_SKIP() << "needs an even number of ranks";
+  const SharedDirectory dir;
+  const std::string refused = resume_on_half(usual(dir.path()), 1);
+  if (rank_of() >= size_of() / 2) return;
+  EXPECT_NE(refused.find("region 'flux' was saved by some ranks, and left out by " + std::to_string(size_of() - 1)),
+            std::string::npos)
+      << refused;
+}
+
+TEST(declared_on_ranks, each_rank_has_its_own_part_back) {
+  const SharedDirectory dir;
+  const Options options = usual(dir.path());
+  {
+    Session session(MPI_COMM_WORLD, options);
+    Code code;
+    std::fill(code.flux.begin(), code.flux.end(), 7);
+    code.protect(session);
+    session.resume();
+    session.checkpoint();
+    if (session.rank() % 2 == 0) session.compute(code.look, [] {});
+    code.advance(session);
+    session.wait();
+  }
+  Session session(MPI_COMM_WORLD, options);
+  Code code;
+  std::fill(code.flux.begin(), code.flux.end(), -1);
+  code.protect(session);
+  ASSERT_TRUE(session.resume().resumed);
+  EXPECT_EQ(code.flux, std::vector<double>(count, session.rank() % 2 == 0 ? 7 : -1));
+}
+
+TEST(declared_on_ranks, other_declarations_on_one_rank_are_told_to_all) {
+  if (size_of() < 2) GTEST_SKIP() << "one rank cannot differ";
+  const SharedDirectory dir;
+  Session session(MPI_COMM_WORLD, usual(dir.path()));
+  std::vector<double> u(10);
+  session.protect("u", u);
+  (void)session.declare("set", {session.rank() == 1 ? reads("u") : writes("u")});
+  session.resume();
+  session.checkpoint();
+  session.wait();
+  EXPECT_NE(session.status().last_error.find("rank 0 has the computation 'set' that writes u where rank 1 has the "
+                                             "computation 'set' that reads u"),
+            std::string::npos)
+      << session.status().last_error;
+}
+
+}  // namespace
+}  // namespace backstay::mpi_test

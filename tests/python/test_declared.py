@@ -1,0 +1,119 @@
+"""Declared computations in Python: what a line leaves out, and what is refused."""
+
+import backstay
+import numpy as np
+import pytest
+
+pytest.importorskip("backstay._core")
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Opens sessions of one process on one directory, with a line at each call; the one before is closed."""
+    opened = []
+
+    def start(**options):
+        for run in opened:
+            run.close()
+        given = {"dir": tmp_path / "ck", "comm": False, "log": "quiet", "every": 1, "policy": "wait"} | options
+        opened.append(backstay.Session(**given))
+        return opened[-1]
+
+    yield start
+    for run in opened:
+        run.close()
+
+
+def fields(run, value):
+    u, f = np.full(100, value), np.full(100, value)
+    run.protect("u", u)
+    run.protect("f", f)
+    return u, f
+
+
+def test_what_is_overwritten_before_it_is_read_is_left_out(start):
+    run = start()
+    u, f = fields(run, 1.0)
+    fluxes = run.declare("fluxes", reads=backstay.Access("u", around=[(-1, 1)]), writes="f")
+    update = run.declare("update", reads=["f"], updates=["u"])
+    run.resume()
+    run.checkpoint()
+    assert run.compute(fluxes, lambda x, by: f.fill(by * x) or "done", 2, by=4) == "done"
+    assert run.status().left_out_bytes == f.nbytes
+    run.compute(update, u.__iadd__, f)
+    run = start()
+    u, f = fields(run, -1.0)
+    assert run.resume()
+    assert (u == 1).all() and (f == -1).all()
+
+
+def test_what_stays_in_part_is_saved(start):
+    run = start()
+    _, f = fields(run, 1.0)
+    inside = run.declare("inside", writes=backstay.Access("f", where=[(1, 99)]))
+    look = run.declare("look", reads="f")
+    run.resume()
+    run.checkpoint()
+    run.compute(inside, f[1:99].fill, 7)
+    run.compute(look, f.sum)
+    assert run.status().left_out_bytes == 0
+    run = start()
+    _, f = fields(run, -1.0)
+    assert run.resume()
+    assert f[0] == 1 and f[99] == 1
+
+
+def test_memory_that_moves_is_looked_at_when_it_is_read_first(start):
+    state = {"f": np.full(10, 1.0)}
+
+    def protect(run):
+        run.protect("f", get=lambda: state["f"], set=lambda array: state.update(f=array))
+        return run.declare("look", reads="f"), run.declare("set", writes="f")
+
+    run = start()
+    look, _ = protect(run)
+    run.resume()
+    run.checkpoint()
+    run.compute(look, lambda: None)
+    state["f"] = np.zeros(20)
+    run = start()
+    protect(run)
+    assert run.resume()
+    assert (state["f"] == np.full(10, 1.0)).all()
+
+
+@pytest.mark.parametrize(
+    ("accesses", "sentence"),
+    [
+        ({"reads": "v"}, "computation 'x' uses a region 'v' that is not protected"),
+        ({}, "computation 'x' has no accesses"),
+        ({"reads": [3]}, "computation 'x' has 3 for a region: give a name, or an Access"),
+        (
+            {"writes": backstay.Access("u", where=[(0, 101)])},
+            "computation 'x', region 'u': the range 0 to 101 of dimension 0 is not inside 0 to 100",
+        ),
+        (
+            {"reads": backstay.Access("u", around=[1, 1])},
+            "computation 'x' has [1, 1] for ranges: give two whole numbers for each dimension",
+        ),
+        (
+            {"writes": backstay.Access("u", around=[(-1, 1)])},
+            "a stencil says what is read, and this access only writes",
+        ),
+    ],
+)
+def test_declarations_that_cannot_be_are_refused(start, accesses, sentence):
+    run = start()
+    fields(run, 1.0)
+    with pytest.raises(backstay.Error) as refused:
+        run.declare("x", **accesses)
+    assert sentence in str(refused.value)
+
+
+def test_what_was_not_declared_cannot_be_computed(start):
+    run = start()
+    fields(run, 1.0)
+    with pytest.raises(backstay.Error, match="give what declare"):
+        run.compute("fluxes", print)
+    with pytest.raises(backstay.Error, match="this session has not declared"):
+        run.compute(backstay.Computation("fluxes", 0), print)
