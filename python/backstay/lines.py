@@ -17,6 +17,7 @@ import math
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -395,13 +396,16 @@ class Table:
     line: int
     file: str
     segments: tuple
+    left_out: tuple = ()  # of (rank, region): not saved, as the rank overwrote it before it read it
 
 
 def decode_table(raw: bytes, end_of_areas: int) -> Table:
     f = _Fields(_object_from(raw, "its table"), "its table")
     file = f.text("file")
     segments = [_segment_from(_Fields(item, "a segment"), file, end_of_areas) for item in f.list("segments")]
-    return Table(job=f.text("job"), line=f.number("line"), file=file, segments=tuple(segments))
+    entries = [_Fields(item, "what was left out") for item in f.list("left_out")] if "left_out" in f.value else []
+    left_out = tuple((entry.number("by", 0, (1 << 31) - 1), entry.text("name")) for entry in entries)
+    return Table(job=f.text("job"), line=f.number("line"), file=file, segments=tuple(segments), left_out=left_out)
 
 
 def _segment_from(f: _Fields, file: str, end_of_areas: int) -> Segment:
@@ -766,6 +770,11 @@ class Line:
         files = self.manifest.files if self.manifest else ()
         found = [segment for file in files for segment in self.table(file).segments]
         return sorted(found, key=lambda s: s.rank)  # stable: keeps the order within a rank
+
+    def left_out(self) -> dict:
+        """region -> how many ranks did not save it, because they overwrote it before they read it."""
+        files = self.manifest.files if self.manifest else ()
+        return dict(Counter(region for file in files for _, region in self.table(file).left_out))
 
     def path_of(self, segment: Segment, check: bool = True) -> Path:
         """The file to read a segment from: one whose bytes of it have the right checksum, or, unchecked, the first."""

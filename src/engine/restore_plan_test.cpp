@@ -46,6 +46,45 @@ TEST(restore_plan, another_decomposition_takes_parts) {
   EXPECT_EQ(plan->pieces[1].part, (region::Box{{2, 1}, {4, 3}}));
 }
 
+TEST(restore_plan, what_a_rank_left_out_gets_its_shape_and_no_data) {
+  const auto whole = block({4}, {0}, {4});
+  std::vector<format::Table> t = tables({saved(0, {4}, whole)});
+  t.push_back({"j", 1, "f", {}, {{1, "u", {4}}}});
+  const SavedRegions regions(t);
+  EXPECT_EQ(plan_own(spec(whole), regions, 0)->pieces.size(), 1U);
+  for (const auto& plan :
+       {plan_own(spec(whole), regions, 1), std::optional(*plan_region(spec(whole), regions, 2, 1, 2))}) {
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(plan->shape, Extents{4});
+    EXPECT_TRUE(plan->pieces.empty());
+  }
+  region::RegionSet all;
+  RegionSpec u = spec(whole);
+  std::vector<double> data(4);
+  u.view = [&] { return detail::dense_view(data.data(), {4}, sizeof(double)); };
+  ASSERT_TRUE(all.add(u).ok());
+  EXPECT_TRUE(check_names(all, regions).ok());
+}
+
+TEST(restore_plan, on_other_ranks_all_or_none_have_left_a_region_out) {
+  std::vector<double> data(3);
+  RegionSpec u = spec(block({4}, {0}, {3}));
+  u.view = [&] { return detail::dense_view(data.data(), {3}, sizeof(double)); };
+  const std::vector<format::Table> all{{"j", 1, "f", {}, {{0, "u", {2}}, {1, "u", {2}}}}};
+  const auto plan = plan_region(u, SavedRegions(all), 2, 0, 1);
+  ASSERT_TRUE(plan.ok()) << plan.failure().what;
+  EXPECT_TRUE(plan->pieces.empty());
+  EXPECT_EQ(plan->shape, Extents{3});
+  std::vector<format::Table> some = tables({saved(0, {2}, block({4}, {0}, {2}))});
+  some.push_back({"j", 1, "f", {}, {{1, "u", {2}}}});
+  EXPECT_NE(plan_region(u, SavedRegions(some), 2, 0, 1).failure().what.find("left out by 1 of 2"),
+            std::string::npos);
+  RegionSpec by_callbacks = spec({});
+  by_callbacks.save = [] { return std::string(); };
+  EXPECT_NE(plan_region(by_callbacks, SavedRegions(all), 2, 0, 2).failure().what.find("protected by callbacks now"),
+            std::string::npos);
+}
+
 TEST(restore_plan, an_uncovered_block_is_refused) {
   const auto t = tables({saved(0, {2, 4}, block({4, 4}, {0, 0}, {2, 4}))});
   EXPECT_EQ(plan_region(spec(block({4, 4}, {0, 0}, {3, 4})), SavedRegions(t), 1, 0, 1).failure().code, Code::mismatch);

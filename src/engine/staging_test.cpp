@@ -32,6 +32,32 @@ RegionSpec bytes_spec(std::string name, std::function<std::string()> save) {
   return s;
 }
 
+TEST(staging, regions_that_are_captured_later_lie_behind_the_others) {
+  std::vector<double> u(20000, 1), v(3, 2);
+  region::RegionSet regions;
+  ASSERT_TRUE(regions.add(vector_spec("u", u)).ok());
+  ASSERT_TRUE(regions.add(vector_spec("v", v)).ok());
+  Capture once, later;
+  ASSERT_TRUE(capture_more({regions.find("v")}, {}, later).ok());
+  v[0] = 9;                                                        // it is in the capture as it was
+  ASSERT_TRUE(capture_more({regions.find("u")}, {}, later).ok());  // which has to grow for it
+  v[0] = 2;
+  ASSERT_EQ(later.segments.size(), 2U);
+  EXPECT_EQ(later.segments[1].offset % format::page, 0U);
+  EXPECT_EQ(later.size, format::area_size(later.segments));
+  ASSERT_TRUE(capture_regions(regions, {}, once).ok());
+  for (const auto& [a, b] : {std::pair(0, 1), std::pair(1, 0)}) {
+    const auto &first = later.segments[static_cast<std::size_t>(a)],
+               &second = once.segments[static_cast<std::size_t>(b)];
+    EXPECT_EQ(first.region, second.region);
+    EXPECT_EQ(first.crc, second.crc);
+    EXPECT_TRUE(std::ranges::equal(later.bytes().subspan(first.offset, first.bytes),
+                                   once.bytes().subspan(second.offset, second.bytes)));
+  }
+  for (auto at = later.segments[0].bytes; at < later.segments[1].offset; ++at)
+    ASSERT_EQ(later.bytes()[at], std::byte{0});
+}
+
 TEST(staging, captures_every_region_with_its_checksum_and_zero_padding) {
   std::vector<double> big(10000), small(3);
   std::iota(big.begin(), big.end(), 0.0);

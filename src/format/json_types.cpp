@@ -42,16 +42,6 @@ Type simple_type(std::string_view word) {
   throw BadJson{cat("'", word, "' is not an element type")};
 }
 
-/// Elements in `shape`, or BadJson beyond `largest`.
-std::uint64_t checked_count(const Extents& shape) {
-  std::uint64_t n = 1;
-  for (auto s : shape) {
-    if (s != 0 && n > largest / static_cast<std::uint64_t>(s)) throw BadJson{"a shape is impossibly large"};
-    n *= static_cast<std::uint64_t>(s);
-  }
-  return n;
-}
-
 std::uint64_t checked_bytes(const Extents& shape, std::size_t element) {
   const auto n = checked_count(shape);
   if (n > largest / element) throw BadJson{"a shape is impossibly large"};
@@ -92,6 +82,15 @@ std::uint32_t crc(const Json& object, const char* key) {
   const auto n = parse_hex8(text(object, key));
   if (!n) throw BadJson{cat("'", key, "' is not a checksum")};
   return *n;
+}
+
+std::uint64_t checked_count(const Extents& shape) {
+  std::uint64_t n = 1;
+  for (auto s : shape) {
+    if (s != 0 && n > largest / static_cast<std::uint64_t>(s)) throw BadJson{"a shape is impossibly large"};
+    n *= static_cast<std::uint64_t>(s);
+  }
+  return n;
 }
 
 Extents extents(const Json& object, const char* key) {

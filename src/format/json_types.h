@@ -35,5 +35,7 @@ std::uint64_t number(const Json& object, const char* key, std::uint64_t at_most)
 std::int64_t signed_number(const Json& object, const char* key, std::int64_t at_least, std::int64_t at_most);
 std::uint32_t crc(const Json& object, const char* key);
 Extents extents(const Json& object, const char* key);
+/// Elements in `shape`, or BadJson where they are impossibly many.
+std::uint64_t checked_count(const Extents& shape);
 
 }  // namespace backstay::format

@@ -194,9 +194,11 @@ Json left_out_to_json(const std::vector<LeftOut>& regions) {
 std::vector<LeftOut> left_out_from_json(const Json& json) {
   if (!json.is_array()) throw BadJson{"'left_out' is not a list"};
   std::vector<LeftOut> out;
-  for (const Json& entry : json)
+  for (const Json& entry : json) {
     out.push_back({static_cast<int>(number(entry, "by", std::numeric_limits<int>::max())), text(entry, "name"),
                    extents(entry, "shape")});
+    (void)checked_count(out.back().shape);
+  }
   return out;
 }
 }  // namespace

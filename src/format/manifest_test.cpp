@@ -163,6 +163,27 @@ TEST(table, the_rows_of_one_rank_come_without_the_others) {
   EXPECT_TRUE(decode_rows(as_bytes(spaced), 1).ok()) << "white space is no reason to refuse a table";
 }
 
+TEST(table, what_was_left_out_comes_back_and_is_known_to_who_reads_one_rank) {
+  Table table = table_sample();
+  table.left_out = {{0, "flux", {10, 3}}, {1, R"(,{"rank":0,"region":)", {}}, {1, "flux", {0}}};
+  const auto back = decode_table(encode_table(table));
+  ASSERT_TRUE(back.ok()) << back.failure().what;
+  EXPECT_EQ(*back, table);
+  const auto rows = decode_rows(encode_table(table), table.segments.front().rank);
+  ASSERT_TRUE(rows.ok()) << rows.failure().what;
+  EXPECT_EQ(rows->left_out, table.left_out);
+}
+
+TEST(table, what_was_left_out_is_checked) {
+  for (const std::string entries :
+       {"3", "[3]", "[{}]", R"([{"by":-1,"name":"f","shape":[]}])", R"([{"by":0,"name":7,"shape":[]}])",
+        R"([{"by":0,"name":"f","shape":[-1]}])", R"([{"by":0,"name":"f","shape":[1152921504606846976,2]}])"}) {
+    const std::string text =
+        R"({"job":"0123456789abcdef","line":1,"file":"f","left_out":)" + entries + R"(,"segments":[]})";
+    EXPECT_EQ(decode_table(as_bytes(text)).failure().code, Code::corrupt) << text;
+  }
+}
+
 TEST(table, every_type_comes_back) {
   using K = Type::Kind;
   for (const auto& [kind, size] : std::vector<std::pair<K, std::size_t>>{{K::integer, 1},

@@ -1,10 +1,15 @@
 """Declared computations in Python: what a line leaves out, and what is refused."""
 
-import backstay
+import json
+
 import numpy as np
 import pytest
+from commands import backstay as command
 
 pytest.importorskip("backstay._core")
+
+import backstay
+from backstay import lines
 
 
 @pytest.fixture
@@ -117,3 +122,28 @@ def test_what_was_not_declared_cannot_be_computed(start):
         run.compute("fluxes", print)
     with pytest.raises(backstay.Error, match="this session has not declared"):
         run.compute(backstay.Computation("fluxes", 0), print)
+
+
+def test_commands_tell_what_was_left_out(start, tmp_path):
+    run = start()
+    _, f = fields(run, 1.0)
+    fluxes = run.declare("fluxes", reads="u", writes="f")
+    run.resume()
+    run.checkpoint()
+    run.compute(fluxes, f.fill, 2)
+    run.wait()
+    run.close()
+    shown = command("show", tmp_path / "ck")
+    assert shown.status == 0 and "f  left out: overwritten before it is read" in shown.out
+    assert command("show", tmp_path / "ck", "--json").json["left_out"] == {"f": 1}
+    for words in (["view", "f", tmp_path / "ck"], ["export", tmp_path / "ck", "-r", "f", "-o", tmp_path / "f.npy"]):
+        refused = command(*words)
+        assert refused.status != 0 and "has no values of region 'f': the program overwrote it" in refused.err, words
+    assert command("verify", tmp_path / "ck").status == 0
+
+
+@pytest.mark.parametrize("entries", [3, [3], [{}], [{"by": -1, "name": "f"}], [{"by": 0, "name": 7}]])
+def test_a_table_whose_entries_cannot_be_is_refused(entries):
+    table = {"job": "0" * 16, "line": 1, "file": "f", "left_out": entries, "segments": []}
+    with pytest.raises(lines.Problem):
+        lines.decode_table(json.dumps(table).encode(), 0)

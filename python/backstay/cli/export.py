@@ -71,6 +71,12 @@ def _chosen(line: Line, names: Optional[list]) -> list:
 def no_such_region(name: str, known, line: Line) -> Problem:
     from difflib import get_close_matches
 
+    if name in line.left_out():
+        return Problem(
+            f"{line.heading} has no values of region '{name}': the program overwrote it before it read it again, so "
+            "that it was left out.",
+            "missing",
+        )
     near = get_close_matches(name, list(known), 1)
     hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(list(known)[:10]) or 'none'}."
     return Problem(f"{line.heading} has no region '{name}': {hint}", "missing")

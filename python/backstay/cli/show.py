@@ -35,7 +35,9 @@ def show(
     wanted = common.Target(target, dir_option, line_option, level)
     line, regions = wanted.read(lambda line: (line, _regions(line, not no_values)))
     if as_json:
-        common.print_json({**_line_facts(line), "regions": [_region_facts(r) for r in regions]})
+        common.print_json(
+            {**_line_facts(line), "left_out": line.left_out(), "regions": [_region_facts(r) for r in regions]}
+        )
         return
     _print(line, regions)
 
@@ -180,6 +182,9 @@ def _print(line: Line, regions: list) -> None:
     else:
         for region in regions:
             _put(console, _paragraph(region, m.ranks))
+    for name, ranks in line.left_out().items():
+        by = "" if m.ranks == 1 else f" by {common.plural(ranks, 'rank')}"
+        common.say(f"{name}  left out{by}: overwritten before it is read")
 
 
 def _put(console: Console, text: Text) -> None:
