@@ -1,6 +1,7 @@
 // stepper STEPS: a small deterministic simulation that kills.py kills. Each rank holds a vector; at each step a rank
 // mixes the edge of its neighbour into its own, so that a state put together from two checkpoints ends in another hash.
 // Neighbours talk in a duplicate of the session's communicator, and pairs of ranks in one split off.
+// Its computations are declared: lines wait for them, and leave out `mixed`, and `late` in one step of three.
 // A static table is filled at a fresh start only: whoever takes a place later gets it from a line.
 // Rank 0 prints "resumed LEVEL LINE STEP" or "fresh", and at the end "hash H".
 #include <chrono>
@@ -18,13 +19,14 @@ namespace {
 
 struct Simulation {
   std::int64_t step = 0;
-  std::vector<std::uint64_t> cells;
+  std::vector<std::uint64_t> cells, mixed, late;
   std::vector<double> tail;          // changes its size
   std::vector<std::uint32_t> table;  // static
   std::mt19937_64 random;
+  backstay::Computation mix, update, renew, look;
 
   Simulation(int rank, std::size_t count)
-      : cells(count), table(count / 2), random(static_cast<std::uint64_t>(rank) + 1) {
+      : cells(count), mixed(count), late(count), table(count / 2), random(static_cast<std::uint64_t>(rank) + 1) {
     for (auto& cell : cells) cell = random();
   }
   void fill_table(int rank) {
@@ -36,11 +38,42 @@ struct Simulation {
     session.protect("step", step);
     session.protect("cells", cells,
                     backstay::block({n * session.size()}, {n * session.rank()}, {n * (session.rank() + 1)}));
+    session.protect("mixed", mixed);
+    session.protect("late", late);
     session.protect("tail", tail);
     session.protect("random", random);
     session.protect_static("table", table);
+    mix = session.declare("mix", {backstay::reads("cells"), backstay::writes("mixed")});
+    update = session.declare("update", {backstay::reads("mixed"), backstay::updates("cells")});
+    renew = session.declare("renew", {backstay::reads("cells"), backstay::writes("late")});
+    look = session.declare("look", {backstay::reads("late"), backstay::updates("cells")});
   }
-  void advance(MPI_Comm comm, MPI_Comm pair) {
+  void advance(backstay::Session& session, MPI_Comm comm, MPI_Comm pair) {
+    const std::uint64_t carry = session.compute(mix, [&] { return mix_all(comm, pair); });
+    session.compute(update, [&] { cells = mixed; });
+    if (step % 3 == 0)
+      session.compute(renew, [&] {
+        for (std::size_t i = 0; i < late.size(); ++i) late[i] = cells[i] >> 7;
+      });
+    if (step % 3 == 1)
+      session.compute(look, [&] {
+        for (std::size_t i = 0; i < late.size(); ++i) cells[i] ^= late[i];
+      });
+    tail.resize(static_cast<std::size_t>(step % 50 + 1), static_cast<double>(carry >> 40));
+    ++step;
+  }
+  [[nodiscard]] std::uint64_t hash(MPI_Comm comm) const {
+    std::uint64_t mine = static_cast<std::uint64_t>(step);
+    for (const auto* all : {&cells, &mixed, &late})
+      for (auto cell : *all) mine = (mine ^ cell) * 0x100000001b3ULL;
+    for (double x : tail) mine = (mine ^ static_cast<std::uint64_t>(x)) * 0x100000001b3ULL;
+    std::uint64_t all = 0;
+    MPI_Allreduce(&mine, &all, 1, MPI_UINT64_T, MPI_SUM, comm);
+    return all;
+  }
+
+ private:
+  std::uint64_t mix_all(MPI_Comm comm, MPI_Comm pair) {
     int rank = 0, size = 1;
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
@@ -50,17 +83,9 @@ struct Simulation {
     std::uint64_t both = random();
     MPI_Allreduce(MPI_IN_PLACE, &both, 1, MPI_UINT64_T, MPI_BXOR, pair);
     std::uint64_t carry = theirs ^ both ^ table[static_cast<std::size_t>(step) % table.size()];
-    for (auto& cell : cells) carry = cell = (cell ^ carry) * 0x9e3779b97f4a7c15ULL + static_cast<std::uint64_t>(step);
-    tail.resize(static_cast<std::size_t>(step % 50 + 1), static_cast<double>(carry >> 40));
-    ++step;
-  }
-  [[nodiscard]] std::uint64_t hash(MPI_Comm comm) const {
-    std::uint64_t mine = static_cast<std::uint64_t>(step);
-    for (auto cell : cells) mine = (mine ^ cell) * 0x100000001b3ULL;
-    for (double x : tail) mine = (mine ^ static_cast<std::uint64_t>(x)) * 0x100000001b3ULL;
-    std::uint64_t all = 0;
-    MPI_Allreduce(&mine, &all, 1, MPI_UINT64_T, MPI_SUM, comm);
-    return all;
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      carry = mixed[i] = (cells[i] ^ carry) * 0x9e3779b97f4a7c15ULL + static_cast<std::uint64_t>(step);
+    return carry;
   }
 };
 
@@ -86,7 +111,7 @@ int main(int argc, char** argv) try {
     MPI_Comm_split(ring, session.rank() / 2, session.rank(), &pair);
     while (simulation.step < steps) {
       session.checkpoint();
-      simulation.advance(ring, pair);
+      simulation.advance(session, ring, pair);
       std::this_thread::sleep_for(std::chrono::microseconds(500));
     }
     MPI_Comm_free(&pair);
