@@ -4,7 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "exact_sum.h"
+#include "../exact_sum.h"
 
 namespace tgv {
 
@@ -111,7 +111,7 @@ void Solver::stage(double keep, double weight, bool first) {
 namespace {
 
 struct Sums {
-  ExactSum mass, kinetic_energy, enstrophy, kinetic_energy_rate;
+  program::ExactSum mass, kinetic_energy, enstrophy, kinetic_energy_rate;
 };
 static_assert(sizeof(Sums) == 12 * sizeof(std::int64_t), "added across ranks as twelve integers");
 

@@ -10,7 +10,7 @@
 #include <random>
 #include <sstream>
 
-#include "exact_sum.h"
+#include "../../exact_sum.h"
 #include "grid.h"
 #include "history.h"
 #include "options.h"
@@ -90,6 +90,8 @@ TEST(Grid, too_many_ranks_are_refused) {
   EXPECT_THROW(choose_ranks(7, 8), std::invalid_argument);
   EXPECT_THROW(choose_ranks(65, 8), std::invalid_argument);
 }
+
+using program::ExactSum;
 
 TEST(ExactSum, the_order_of_the_terms_does_not_matter) {
   std::mt19937 random(1);

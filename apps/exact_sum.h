@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-namespace tgv {
+namespace program {
 
 /// Adds whole multiples of 2^-52 as integers. Each term is cut to such a multiple (an error below 2.3e-16,
 /// made the same way wherever the term is added); the additions themselves are exact. Up to 2^31 terms.
@@ -30,4 +30,4 @@ struct ExactSum {
   }
 };
 
-}  // namespace tgv
+}  // namespace program
