@@ -1,0 +1,93 @@
+// The linear system of one step, (1 - dt div k grad) u = u0, on the block of each rank: arrays, and the loops over
+// them.
+//
+// A is the five-point matrix of the left side for cells of one size. Heat enters through faces only, with the
+// coefficient dt/h^2 (rho_a + rho_b) / (2 rho_a rho_b), and none through the faces of the rectangle: A is symmetric,
+// its smallest eigenvalue is 1, and that of a constant.
+#pragma once
+
+#include <mpi.h>
+
+#include <functional>
+
+#include "grid.h"
+#include "halo.h"
+#include "loops.h"
+
+namespace tea2d {
+
+struct Material {
+  double density;
+  double energy;  ///< a unit of mass
+};
+
+/// The rectangle in cells, with its length along x and y.
+struct Domain {
+  Pair cells{};
+  std::array<double, 2> length{};
+};
+
+/// Collective: the constructor and every loop. All loops but start() do what loops_of() says; they are told to watch().
+class System {
+ public:
+  /// `comm` stays the caller's and must outlive this. `ranks`: blocks along each axis; {} chooses.
+  System(MPI_Comm comm, const Domain& domain, double dt, Method method, Pair ranks = {});
+
+  /// Sets density and energy from the centres of the cells.
+  void start(const std::function<Material(double x, double y)>& at);
+  /// `before` is called before each loop.
+  void watch(std::function<void(Loop)> before) { before_ = std::move(before); }
+
+  void coefficients();
+  double load();      ///< u = u0 = density energy; gives u0 . u0
+  double residual();  ///< r = u0 - A u; gives r . r
+  void store();       ///< energy = u / density
+  double total();     ///< of u over the area
+
+  // Conjugate gradients.
+  void start_direction();        ///< p = r
+  double apply();                ///< w = A p; gives p . w
+  double advance(double alpha);  ///< u += alpha p, r -= alpha w; gives r . r
+  void turn(double beta);        ///< p = r + beta p
+
+  // Chebyshev.
+  void start_correction(double scale);              ///< sd = scale r
+  void correct();                                   ///< u += sd, r -= A sd
+  void turn_correction(double keep, double scale);  ///< sd = keep sd + scale r
+  double norm();                                    ///< r . r
+
+  // The preconditioner, z = M^-1 r: Chebyshev for A z = r, whose residual is in w.
+  void start_inner(double scale);              ///< w = r, z = sd = scale w
+  void inner_residual();                       ///< w -= A sd
+  void inner_turn(double keep, double scale);  ///< sd = keep sd + scale w, z += sd
+  double preconditioned_product();             ///< r . z
+  void start_preconditioned();                 ///< p = z
+  void turn_preconditioned(double beta);       ///< p = z + beta p
+
+  [[nodiscard]] const Block& block() const { return block_; }
+  [[nodiscard]] const Layout& layout() const { return layout_; }
+  [[nodiscard]] Method method() const { return method_; }
+  /// With the halo, which need not be right between loops. Null where the method does not use it.
+  [[nodiscard]] double* data(Field field) { return arrays_[static_cast<std::size_t>(field)].data(); }
+
+ private:
+  struct Matrix;
+  void begin(Loop loop) const {
+    if (before_) before_(loop);
+  }
+  [[nodiscard]] Matrix matrix();
+  template <class Term>
+  double sum(const Term& term);
+
+  MPI_Comm comm_;
+  Domain domain_;
+  double dt_;
+  Method method_;
+  Block block_;
+  Layout layout_;
+  HaloExchange halos_;
+  std::array<std::vector<double>, field_count> arrays_;
+  std::function<void(Loop)> before_;
+};
+
+}  // namespace tea2d

@@ -1,0 +1,276 @@
+// The numbers, on any number of ranks: conservation, symmetry, an exact solution, agreement of the methods; and each
+// rank compares its block, bit for bit, with the whole rectangle computed alone.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "problem.h"
+#include "solvers.h"
+
+namespace tea2d {
+namespace {
+
+constexpr std::array<Method, 3> methods = {Method::cg, Method::chebyshev, Method::ppcg};
+constexpr std::array<Pair, 7> cuts = {{{1, 1}, {1, 2}, {2, 1}, {1, 3}, {3, 1}, {2, 2}, {4, 1}}};
+
+int world_size() {
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  return size;
+}
+
+using Start = std::function<Material(double x, double y)>;
+
+System started(MPI_Comm comm, const Domain& domain, double dt, Method method, const Start& start, Pair ranks = {}) {
+  System system(comm, domain, dt, method, ranks);
+  system.start(start);
+  return system;
+}
+
+/// Of this rank's cells, with their indices in the rectangle.
+template <class Visit>
+void for_own_cells(System& system, const Visit& visit) {
+  const Block& b = system.block();
+  for (int j = b.lower[y_axis]; j < b.upper[y_axis]; ++j) {
+    for (int i = b.lower[x_axis]; i < b.upper[x_axis]; ++i) {
+      visit(i, j, system.layout().at(i - b.lower[x_axis], j - b.lower[y_axis]));
+    }
+  }
+}
+
+TEST(Conservation, the_total_energy_stays_to_rounding) {
+  for (const Method method : methods) {
+    System system = started(MPI_COMM_WORLD, domain_of({48, 36}), 0.1, method, hot_spot_in_a_channel);
+    (void)system.load();
+    const double before = system.total();
+    for (int s = 0; s < 10; ++s) (void)step(system, {1e-8, 10000});
+    EXPECT_NEAR(system.total() / before, 1, 1e-13) << name_of(method);
+  }
+}
+
+TEST(Conservation, what_is_even_stays_as_it_is_without_an_iteration) {
+  for (const Method method : methods) {
+    // Powers of two: the row sums of A are exactly 1.
+    System system =
+        started(MPI_COMM_WORLD, {{16, 16}, {16, 16}}, 0.5, method, [](double, double) { return Material{2, 3}; });
+    EXPECT_EQ(step(system, {}).iterations, 0) << name_of(method);
+    for_own_cells(system, [&](int, int, std::ptrdiff_t c) { ASSERT_EQ(system.data(Field::energy)[c], 3); });
+  }
+}
+
+// cos(m pi x / Lx) cos(n pi y / Ly) at the centres of the cells is an eigenvector of the matrix, also where it is not a
+// good one of the differential operator: one step divides it by an eigenvalue that is known.
+TEST(Cosine, decays_by_the_factor_of_the_discrete_operator) {
+  const Domain domain{{40, 24}, {2, 3}};
+  constexpr double density = 0.5, dt = 0.01;
+  const auto mode = [&](double x, double y) {
+    return std::cos(3 * std::numbers::pi * x / domain.length[0]) *
+           std::cos(2 * std::numbers::pi * y / domain.length[1]);
+  };
+  const auto second_difference = [&](std::size_t axis, int m) {
+    const double h = domain.length[axis] / domain.cells[axis];
+    return std::pow(2 / h * std::sin(m * std::numbers::pi / (2 * domain.cells[axis])), 2);
+  };
+  const double lambda = (second_difference(0, 3) + second_difference(1, 2)) / density;
+  for (const Method method : methods) {
+    System system = started(MPI_COMM_WORLD, domain, dt, method,
+                            [&](double x, double y) { return Material{density, 5 + mode(x, y)}; });
+    for (int s = 0; s < 4; ++s) (void)step(system, {1e-13, 10000});
+    const double factor = std::pow(1 + dt * lambda, -4);
+    for_own_cells(system, [&](int i, int j, std::ptrdiff_t c) {
+      const double x = (i + 0.5) * domain.length[0] / domain.cells[0];
+      const double y = (j + 0.5) * domain.length[1] / domain.cells[1];
+      ASSERT_NEAR(system.data(Field::energy)[c], 5 + factor * mode(x, y), 1e-11) << name_of(method) << i << " " << j;
+    });
+  }
+}
+
+/// Error at t = 0.1 against the solution of the differential equation.
+double error_of(int n) {
+  const double dt = 1.6 / (n * n);
+  const Domain domain{{n, n}, {1, 1}};
+  const auto mode = [](double x, double y) { return std::cos(std::numbers::pi * x) * std::cos(std::numbers::pi * y); };
+  System system =
+      started(MPI_COMM_SELF, domain, dt, Method::cg, [&](double x, double y) { return Material{1, mode(x, y)}; });
+  for (int s = 0; s < n * n / 16; ++s) (void)step(system, {1e-12, 10000});
+  const double factor = std::exp(-2 * std::numbers::pi * std::numbers::pi * 0.1);
+  double error = 0;
+  for_own_cells(system, [&](int i, int j, std::ptrdiff_t c) {
+    error = std::max(error, std::abs(system.data(Field::energy)[c] - factor * mode((i + 0.5) / n, (j + 0.5) / n)));
+  });
+  return error;
+}
+
+TEST(Cosine, converges_with_second_order_in_space_and_first_in_time) {
+  const double order = std::log2(error_of(16) / error_of(32));  // the step shrinks with the square of the spacing
+  EXPECT_NEAR(order, 2, 0.1);
+}
+
+TEST(Symmetry, what_is_mirrored_and_turned_stays_so_bit_for_bit) {
+  const auto square = [](double x, double y) {
+    const double out = std::max(std::abs(x - 5), std::abs(y - 5));
+    return out < 1 ? Material{0.3, 20} : out < 3 ? Material{4, 0.1} : Material{70, 0.01};
+  };
+  constexpr int n = 30;
+  for (const Method method : methods) {
+    System system = started(MPI_COMM_SELF, domain_of({n, n}), 0.04, method, square);
+    for (int s = 0; s < 3; ++s) (void)step(system, {});
+    const double* energy = system.data(Field::energy);
+    for_own_cells(system, [&](int i, int j, std::ptrdiff_t c) {
+      ASSERT_EQ(energy[c], energy[system.layout().at(n - 1 - i, j)]) << name_of(method);
+      ASSERT_EQ(energy[c], energy[system.layout().at(i, n - 1 - j)]) << name_of(method);
+      ASSERT_EQ(energy[c], energy[system.layout().at(j, i)]) << name_of(method);
+    });
+  }
+}
+
+TEST(Methods, agree_to_the_residual_that_was_asked_for) {
+  const auto run = [](Method method) {
+    System system = started(MPI_COMM_WORLD, domain_of({60, 40}), 0.04, method, hot_spot_in_a_channel);
+    for (int s = 0; s < 5; ++s) EXPECT_LE(step(system, {1e-12, 10000}).residual, 1e-12) << name_of(method);
+    return system;
+  };
+  System cg = run(Method::cg);
+  for (const Method method : {Method::chebyshev, Method::ppcg}) {
+    System other = run(method);
+    for_own_cells(cg, [&](int i, int j, std::ptrdiff_t c) {
+      ASSERT_NEAR(other.data(Field::u)[c], cg.data(Field::u)[c], 1e-10) << name_of(method) << " " << i << " " << j;
+    });
+  }
+}
+
+TEST(Methods, too_few_iterations_are_refused_on_every_rank) {
+  for (const Method method : methods) {
+    System system = started(MPI_COMM_WORLD, domain_of({32, 32}), 0.04, method, hot_spot_in_a_channel);
+    try {
+      (void)step(system, {1e-10, 12});
+      ADD_FAILURE() << name_of(method);
+    } catch (const std::runtime_error& e) {
+      const std::string said = e.what();
+      EXPECT_NE(said.find("the solver " + name_of(method) + " has a residual of "), std::string::npos) << said;
+      EXPECT_NE(said.find(" after 12 iterations instead of 1e-10: give a larger --max-iterations"), std::string::npos);
+    }
+  }
+}
+
+TEST(Ranks, every_array_has_the_same_bits_however_the_rectangle_is_cut) {
+  const Domain domain = domain_of({29, 22});
+  for (const Method method : methods) {
+    System whole = started(MPI_COMM_SELF, domain, 0.04, method, hot_spot_in_a_channel);
+    std::vector<Solved> alone;
+    for (int s = 0; s < 4; ++s) alone.push_back(step(whole, {}));
+    for (const Pair& ranks : cuts) {
+      if (ranks[0] * ranks[1] != world_size()) continue;
+      System part = started(MPI_COMM_WORLD, domain, 0.04, method, hot_spot_in_a_channel, ranks);
+      for (const Solved& expected : alone) {
+        const Solved solved = step(part, {});
+        EXPECT_EQ(solved.iterations, expected.iterations);
+        EXPECT_EQ(solved.residual, expected.residual);
+      }
+      EXPECT_EQ(part.total(), whole.total());
+      for (const Field field : fields_of(method)) {
+        for_own_cells(part, [&](int i, int j, std::ptrdiff_t c) {
+          ASSERT_EQ(std::memcmp(part.data(field) + c, whole.data(field) + whole.layout().at(i, j), sizeof(double)), 0)
+              << name_of(method) << " " << name_of(field) << " " << i << " " << j;
+        });
+      }
+    }
+  }
+}
+
+/// Hides from each loop what it does not say that it reads, and sees to it that the loop changes nothing else than it
+/// says.
+class Blinkers {
+ public:
+  explicit Blinkers(System& system) : system_(system), loops_(loops_of(system.method())) {
+    system.watch([this](Loop loop) { put_on(loop); });
+  }
+  void take_off() {
+    for (const auto& [field, values] : hidden_) {
+      auto value = values.begin();
+      bool untouched = true;
+      for_own_cells(system_, [&, data = system_.data(field)](int, int, std::ptrdiff_t c) {
+        untouched = untouched && std::isnan(data[c]);
+        data[c] = *value++;
+      });
+      EXPECT_TRUE(untouched) << name_ << " changes " << name_of(field);
+    }
+    hidden_.clear();
+  }
+  /// Of the loops that the method declares.
+  [[nodiscard]] bool all_were_run() const { return run_.size() == loops_.size(); }
+
+ private:
+  void put_on(Loop next) {
+    take_off();
+    const auto uses = std::find_if(loops_.begin(), loops_.end(), [&](const auto& l) { return l.loop == next; });
+    ASSERT_NE(uses, loops_.end()) << "a loop that " << name_of(system_.method()) << " does not declare";
+    name_ = uses->name;
+    run_.insert(name_);
+    for (const Field field : fields_of(system_.method())) {
+      const auto use =
+          std::find_if(uses->uses.begin(), uses->uses.end(), [&](const Use& u) { return u.field == field; });
+      const bool is_used = use != uses->uses.end();
+      if (is_used && use->mode != Mode::write) continue;
+      std::vector<double> values;
+      for_own_cells(system_, [&, data = system_.data(field)](int, int, std::ptrdiff_t c) {
+        values.push_back(std::exchange(data[c], std::nan("")));
+      });
+      if (!is_used) hidden_.emplace_back(field, std::move(values));
+    }
+  }
+
+  System& system_;
+  std::vector<LoopUses> loops_;
+  std::string name_;
+  std::set<std::string> run_;
+  std::vector<std::pair<Field, std::vector<double>>> hidden_;
+};
+
+// Nothing checks a declaration when a program runs: a wrong one is a wrong restart.
+TEST(Loops, read_and_change_only_what_they_declare) {
+  for (const Method method : methods) {
+    System clean = started(MPI_COMM_WORLD, domain_of({36, 36}), 0.04, method, hot_spot_in_a_channel);
+    System blinkered = started(MPI_COMM_WORLD, domain_of({36, 36}), 0.04, method, hot_spot_in_a_channel);
+    Blinkers blinkers(blinkered);
+    for (int s = 0; s < 2; ++s) {
+      EXPECT_EQ(step(clean, {}).residual, step(blinkered, {}).residual) << name_of(method);
+      EXPECT_EQ(clean.total(), blinkered.total()) << name_of(method);
+    }
+    blinkers.take_off();
+    EXPECT_TRUE(blinkers.all_were_run()) << name_of(method);
+    for (const Field field : fields_of(method)) {
+      for_own_cells(clean, [&](int, int, std::ptrdiff_t c) {
+        ASSERT_EQ(clean.data(field)[c], blinkered.data(field)[c]) << name_of(method) << " " << name_of(field);
+      });
+    }
+  }
+}
+
+// So a line needs no more of a step's beginning.
+TEST(Loops, a_step_needs_density_and_energy_alone) {
+  for (const Method method : methods) {
+    System clean = started(MPI_COMM_WORLD, domain_of({36, 36}), 0.04, method, hot_spot_in_a_channel);
+    System spoilt = started(MPI_COMM_WORLD, domain_of({36, 36}), 0.04, method, hot_spot_in_a_channel);
+    for (int s = 0; s < 2; ++s) {
+      for (const Field field : fields_of(method)) {
+        if (field == Field::density || field == Field::energy) continue;
+        for_own_cells(spoilt, [&](int, int, std::ptrdiff_t c) { spoilt.data(field)[c] = std::nan(""); });
+      }
+      EXPECT_EQ(step(clean, {}).residual, step(spoilt, {}).residual) << name_of(method);
+    }
+    for_own_cells(clean, [&](int, int, std::ptrdiff_t c) {
+      ASSERT_EQ(clean.data(Field::energy)[c], spoilt.data(Field::energy)[c]) << name_of(method);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace tea2d
