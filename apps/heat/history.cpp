@@ -1,13 +1,10 @@
 #include "history.h"
 
 #include <array>
-#include <cerrno>
 #include <cinttypes>
 #include <cstdio>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <stdexcept>
+
+#include "../whole_file.h"
 
 namespace heat {
 
@@ -32,26 +29,6 @@ std::string to_csv(const History& history) {
   return text;
 }
 
-namespace {
-void write_part(const std::string& path, const std::string& text) {
-  errno = 0;
-  std::ofstream file(path + ".part", std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file)
-    throw std::runtime_error("cannot write the history to " + path + ": " + std::strerror(errno) +
-                             "; name another file with --csv");
-}
-}  // namespace
-
-void write_csv(const std::string& path, const History& history) {
-  write_part(path, to_csv(history));
-  std::filesystem::rename(path + ".part", path);
-}
-
-void require_writable(const std::string& path) {
-  write_part(path, "");
-  std::filesystem::remove(path + ".part");
-}
+void write_csv(const std::string& path, const History& history) { program::write_whole_file(path, to_csv(history)); }
 
 }  // namespace heat

@@ -24,7 +24,4 @@ std::string to_csv(const History& history);
 /// Throws std::runtime_error with the system's reason.
 void write_csv(const std::string& path, const History& history);
 
-/// Throws std::runtime_error where write_csv() would, so that this is known before the run and not after it.
-void require_writable(const std::string& path);
-
 }  // namespace heat

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "../program.h"
+#include "../whole_file.h"
 #include "backstay/backstay.hpp"
 #include "problem.h"
 #include "simulation.h"
@@ -112,6 +113,6 @@ void simulate_plain(int argc, char** argv, const heat::Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return program::main_of("heat", argc, argv, heat::parse_options, heat::usage, heat::require_writable, simulate,
+  return program::main_of("heat", argc, argv, heat::parse_options, heat::usage, program::require_writable, simulate,
                           simulate_plain);
 }

@@ -1,56 +1,17 @@
 #include "options.h"
 
-#include <charconv>
-#include <optional>
 #include <stdexcept>
-#include <utility>
+
+#include "../command_line.h"
 
 namespace heat {
 
-namespace {
-
-/// `range` says in words what `least` and `most` are.
-template <class T>
-T number(const std::string& option, const std::string& text, T least, T most, const char* range) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value >= least && value <= most))
-    throw std::invalid_argument(option + " takes a number from " + range + ", not '" + text + "'");
-  return value;
-}
-
-/// One argument, which may take the next as its value.
-class Argument {
- public:
-  Argument(const std::vector<std::string>& all, std::size_t& at) : all_(all), at_(at), name_(all[at]) {
-    if (const auto equals = name_.find('='); name_.starts_with("--") && equals != std::string::npos) {
-      attached_ = name_.substr(equals + 1);
-      name_.resize(equals);
-    }
-  }
-  [[nodiscard]] const std::string& name() const { return name_; }
-  std::string value() {
-    if (attached_) return *std::exchange(attached_, std::nullopt);
-    if (at_ + 1 == all_.size()) throw std::invalid_argument(name_ + " needs a value; see heat --help");
-    return all_[++at_];
-  }
-  void require_no_value() const {
-    if (attached_) throw std::invalid_argument(name_ + " takes no value; see heat --help");
-  }
-
- private:
-  const std::vector<std::string>& all_;
-  std::size_t& at_;
-  std::string name_;
-  std::optional<std::string> attached_;
-};
-
-}  // namespace
+using program::number;
 
 Options parse_options(const std::vector<std::string>& arguments) {
   Options o;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    Argument argument(arguments, i);
+    program::Argument argument("heat", arguments, i);
     const std::string& name = argument.name();
     if (name == "--cells") {
       o.cells = number(name, argument.value(), 2, 1000, "2 to 1000");
@@ -70,7 +31,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
     } else if (name == "--help" || name == "-h") {
       o.help = true;
     } else {
-      throw std::invalid_argument("unknown option '" + name + "'; see heat --help");
+      argument.refuse();
     }
     argument.require_no_value();
   }

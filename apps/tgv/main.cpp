@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "../program.h"
+#include "../whole_file.h"
 #include "backstay/backstay.hpp"
 #include "simulation.h"
 
@@ -111,6 +112,6 @@ void simulate_plain(int argc, char** argv, const tgv::Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return program::main_of("tgv", argc, argv, tgv::parse_options, tgv::usage, tgv::require_writable, simulate,
+  return program::main_of("tgv", argc, argv, tgv::parse_options, tgv::usage, program::require_writable, simulate,
                           simulate_plain);
 }

@@ -1,8 +1,8 @@
 #include "options.h"
 
-#include <charconv>
 #include <stdexcept>
-#include <utility>
+
+#include "../command_line.h"
 
 namespace tgv {
 
@@ -12,53 +12,32 @@ namespace {
 constexpr int largest_n = 1024;
 // From the stability limit of the time integration (1.46 for acoustic waves along a diagonal), with a margin.
 constexpr double largest_cfl = 1.4;
-
-template <class T>
-T number(const std::string& option, const std::string& text, T least, T most) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value >= least && value <= most)) {
-    const auto shown = [](T bound) {
-      std::string s = std::to_string(bound);
-      if (s.find('.') != std::string::npos) s.erase(s.find_last_not_of('0') + 1);
-      return !s.empty() && s.back() == '.' ? s + "0" : s;
-    };
-    throw std::invalid_argument(option + " takes a number from " + shown(least) + " to " + shown(most) + ", not '" +
-                                text + "'");
-  }
-  return value;
-}
+constexpr int most_steps = 1'000'000'000;
+constexpr const char* steps_range = "1 to 1000000000";
 
 }  // namespace
+
+using program::number;
 
 Options parse_options(const std::vector<std::string>& arguments) {
   Options o;
   bool t_end_given = false;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    std::string name = arguments[i];
-    std::optional<std::string> attached;
-    if (const auto equals = name.find('='); name.starts_with("--") && equals != std::string::npos) {
-      attached = name.substr(equals + 1);
-      name.resize(equals);
-    }
-    const auto value = [&]() -> std::string {
-      if (attached) return *std::exchange(attached, std::nullopt);
-      if (i + 1 == arguments.size()) throw std::invalid_argument(name + " needs a value; see tgv --help");
-      return arguments[++i];
-    };
+    program::Argument argument("tgv", arguments, i);
+    const std::string& name = argument.name();
     if (name == "--n") {
-      o.n = number(name, value(), 8, largest_n);
+      o.n = number(name, argument.value(), 8, largest_n, "8 to 1024");
     } else if (name == "--t-end") {
-      o.t_end = number(name, value(), 0.001, 1e6);
+      o.t_end = number(name, argument.value(), 0.001, 1e6, "0.001 to 1000000.0");
       t_end_given = true;
     } else if (name == "--steps") {
-      o.steps = number(name, value(), 1, 1'000'000'000);
+      o.steps = number(name, argument.value(), 1, most_steps, steps_range);
     } else if (name == "--cfl") {
-      o.cfl = number(name, value(), 0.001, largest_cfl);
+      o.cfl = number(name, argument.value(), 0.001, largest_cfl, "0.001 to 1.4");
     } else if (name == "--output-every") {
-      o.output_every = number(name, value(), 1, 1'000'000'000);
+      o.output_every = number(name, argument.value(), 1, most_steps, steps_range);
     } else if (name == "--csv") {
-      o.csv = value();
+      o.csv = argument.value();
       if (o.csv.empty()) throw std::invalid_argument("--csv needs the name of a file");
     } else if (name == "--quiet") {
       o.quiet = true;
@@ -69,9 +48,9 @@ Options parse_options(const std::vector<std::string>& arguments) {
     } else if (name == "--help" || name == "-h") {
       o.help = true;
     } else {
-      throw std::invalid_argument("unknown option '" + arguments[i] + "'; see tgv --help");
+      argument.refuse();
     }
-    if (attached) throw std::invalid_argument(name + " takes no value; see tgv --help");
+    argument.require_no_value();
   }
   if (t_end_given && o.steps) throw std::invalid_argument("give --t-end or --steps, not both");
   return o;

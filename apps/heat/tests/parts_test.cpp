@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "../../whole_file.h"
 #include "elements.h"
 #include "history.h"
 #include "mesh.h"
@@ -155,11 +156,11 @@ TEST(History, csv_reads_back_the_same_numbers) {
 
 TEST(History, a_file_that_cannot_be_written_is_said_before_the_run) {
   try {
-    require_writable("/nowhere/at-all/history.csv");
+    program::require_writable("/nowhere/at-all/history.csv");
     FAIL();
   } catch (const std::runtime_error& e) {
     EXPECT_STREQ(e.what(),
-                 "cannot write the history to /nowhere/at-all/history.csv: No such file or directory; name another "
+                 "cannot write the results to /nowhere/at-all/history.csv: No such file or directory; name another "
                  "file with --csv");
   }
 }

@@ -48,7 +48,7 @@ if(status EQUAL 0 OR NOT complaint MATCHES "2\\^3 cells cannot be shared among 7
 endif()
 execute_process(COMMAND ${PROGRAM} --plain --csv ${FOLDER}/nowhere/a.csv RESULT_VARIABLE status
                 ERROR_VARIABLE complaint OUTPUT_QUIET)
-if(status EQUAL 0 OR NOT complaint MATCHES "cannot write the history to .*name another file with --csv")
+if(status EQUAL 0 OR NOT complaint MATCHES "cannot write the results to .*name another file with --csv")
   message(FATAL_ERROR "a CSV file that cannot be written gave status ${status} and: ${complaint}")
 endif()
 execute_process(COMMAND ${PROGRAM} --help RESULT_VARIABLE status OUTPUT_VARIABLE text)
