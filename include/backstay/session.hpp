@@ -341,11 +341,13 @@ class BACKSTAY_EXPORT Session {
   /// decided, at the next checkpoint() at the latest, the line waits for it. checkpoint(now) does not wait.
   template <class Body>
   decltype(auto) compute(Computation computation, Body&& body) {
-    begin(computation);
+    const Computing scope(*this, computation);
     return std::forward<Body>(body)();
   }
-  /// The same for a body that follows.
+  /// The same for a body that stands between the two. With the option check_access what it does to regions is compared
+  /// with the declaration; of computations inside each other the inner ones are.
   void begin(Computation computation);
+  void end();
   /// Takes a checkpoint if one is due. Returns after the capture; no barrier (docs/limitations.md
   /// says when a rank waits for one that is more than a step behind).
   Outcome checkpoint();
@@ -387,6 +389,16 @@ class BACKSTAY_EXPORT Session {
     ~AsStatic();
     AsStatic(const AsStatic&) = delete;
     AsStatic& operator=(const AsStatic&) = delete;
+
+   private:
+    Session& run_;
+  };
+  class Computing {
+   public:
+    Computing(Session& run, Computation computation) : run_(run) { run_.begin(computation); }
+    ~Computing() { run_.end(); }
+    Computing(const Computing&) = delete;
+    Computing& operator=(const Computing&) = delete;
 
    private:
     Session& run_;

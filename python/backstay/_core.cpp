@@ -467,6 +467,7 @@ void add_session(nb::module_& m) {
       .def_rw("protects_statics", &PySession::protects_statics)
       .def("declare", declare)
       .def("begin", begin)
+      .def("end", [](PySession& self) { self.get().end(); })
       .def("checkpoint", checkpoint)
       .def("resume", resume)
       .def("init", init)

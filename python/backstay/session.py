@@ -366,7 +366,10 @@ class Session:
         finally:
             for moving in self._moving():
                 moving.release()
-        return body(*args, **kwargs)
+        try:
+            return body(*args, **kwargs)
+        finally:
+            self._core.end()
 
     def checkpoint(self, now: bool = False) -> Outcome:
         """Takes a checkpoint if one is due, or now. Returns after the capture; never a barrier."""

@@ -429,6 +429,10 @@ int backstay_begin(backstay_session* session, int computation, backstay_error* e
   return guarded(error, [&] { of(session, "backstay_begin").begin({computation}); });
 }
 
+int backstay_end(backstay_session* session, backstay_error* error) {
+  return guarded(error, [&] { of(session, "backstay_end").end(); });
+}
+
 // ---- checkpoint and resume ---------------------------------------------------------------------------------------
 
 int backstay_checkpoint(backstay_session* session, int* outcome, backstay_error* error) {

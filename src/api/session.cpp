@@ -79,6 +79,7 @@ Computation Session::declare(const std::string& name, const std::vector<Access>&
   return impl_->declare(name, accesses);
 }
 void Session::begin(Computation computation) { impl_->begin(computation); }
+void Session::end() { impl_->end(); }
 void Session::wait() { impl_->wait(); }
 Verified Session::verify() { return impl_->verify(); }
 void Session::prune(int keep) { impl_->prune(keep); }

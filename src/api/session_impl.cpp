@@ -214,6 +214,7 @@ void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
   }
   engine_ = std::make_unique<engine::Engine>(std::move(config), std::move(hooks), std::move(app));
   value_or_throw(engine_->open());
+  if (settings_.check_access && !check_) check_ = value_or_throw(check::AccessCheck::make());
   if (settings_.signals && !signals_) signals_ = std::make_unique<api::SignalListener>();
   describe_job(topology, app_comm);
 }
@@ -393,6 +394,63 @@ void Session::Impl::begin(Computation computation) {
     throw Error(Code::invalid_argument,
                 "compute() was called with a computation that this session has not declared: call declare() before");
   if (engine_->is_deciding()) engine_->before(static_cast<std::size_t>(computation.number));
+  if (!check_) return;
+  if (!running_.empty()) check_->give_up();
+  running_.push_back(computation.number);
+  begin_check(computation.number);
+}
+
+void Session::Impl::end() {
+  if (!check_ || running_.empty()) return;
+  tell_findings(check_->end(), running_.back());
+  running_.pop_back();
+}
+
+// ---- the option check_access
+
+void Session::Impl::begin_check(int computation) {
+  ++checked_;
+  std::vector<check::Layout> regions;
+  auto effects = declared_.effects_on(engine::regions_for_select(regions_));
+  if (!effects) return;  // that region is gone: the next line says so
+  for (const auto& spec : regions_.specs())
+    regions.emplace_back(spec.save || !declared_.names(spec.name) ? View{} : spec.view(), spec.type.size);
+  checked_effects_ = std::move((*effects)[static_cast<std::size_t>(computation)]);
+  check_->begin(computation, regions, checked_effects_);
+}
+
+namespace {
+const char* what_is_false(check::Fault fault) {
+  switch (fault) {
+    case check::Fault::reads:
+      return "reads";
+    case check::Fault::writes:
+      return "writes";
+    case check::Fault::reads_early:
+      return "is declared to overwrite, and reads before that,";
+    case check::Fault::skips:
+      return "is declared to overwrite, and does not,";
+  }
+  return "";
+}
+}  // namespace
+
+void Session::Impl::tell_findings(const std::vector<check::Finding>& findings, int computation) {
+  for (const auto& finding : findings) {
+    const auto& region = regions_.specs()[finding.region].name;
+    const auto& name = declared_.name(static_cast<std::size_t>(computation));
+    const char* const what = what_is_false(finding.fault);
+    if (!told_.insert(cat(name, '\n', region, '\n', what)).second) continue;
+    ++false_declarations_;
+    const bool undeclared = finding.fault == check::Fault::reads || finding.fault == check::Fault::writes;
+    std::string sentence = cat("the computation '", name, "' ", what, " region '", region, "'",
+                               undeclared ? ", which it does not declare" : "", ": element ",
+                               region::describe_shape(finding.index), " of rank ", rank);
+    if (finding.elements > 1) sentence += cat(" and ", finding.elements - 1, " more");
+    if (finding.code != 0) sentence += cat(", ", check::place_of(finding.code));
+    journal_->insist(sentence);
+    journal_->event("false_declaration", {api::Journal::text("what", sentence)});
+  }
 }
 
 Outcome Session::Impl::checkpoint(bool forced) {
@@ -634,6 +692,10 @@ bool Session::Impl::close() {
   if (!engine_) return true;
   meet_to_close();
   engine_->give_up_undecided();
+  if (check_)
+    journal_->say(cat("check_access: ", counted(checked_, "computation"), " looked at, ",
+                      counted(false_declarations_, "false declaration"), " on this rank"));
+  check_.reset();
   const auto waited = engine_->drain();
   try {
     settings_.throw_errors = false;  // a destructor says it, and does not throw

@@ -16,6 +16,7 @@
 #include "api/options.h"
 #include "api/signals.h"
 #include "backstay/session.hpp"
+#include "check/access_check.h"
 #include "engine/engine.h"
 #include "engine/staging.h"
 #if BACKSTAY_HAVE_MPI
@@ -79,6 +80,7 @@ class Session::Impl {
   void init(const std::function<void()>& phase);
   Computation declare(const std::string& name, const std::vector<Access>& accesses);
   void begin(Computation computation);
+  void end();
   /// What was undecided of the newest checkpoint is saved, before memory changes in a way that nobody declares.
   void decide() {
     if (engine_) engine_->decide();
@@ -193,6 +195,13 @@ class Session::Impl {
   region::RegionSet regions_;
   region::RegionSet statics_;
   select::Declared declared_;
+  std::unique_ptr<check::AccessCheck> check_;  ///< with the option check_access
+  std::vector<int> running_;                   ///< computations, inside each other
+  std::uint64_t checked_ = 0, false_declarations_ = 0;
+  std::set<std::string> told_;  ///< of those, each once
+  select::Effects checked_effects_;
+  void begin_check(int computation);
+  void tell_findings(const std::vector<check::Finding>& findings, int computation);
   std::shared_ptr<store::Store> memory_;  ///< of level memory: it outlives the engine
   std::string local_dir_;
   int node_ = 0;

@@ -16,10 +16,11 @@ namespace backstay::engine {
 namespace {
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// Signals belong to the application's thread.
+/// Signals belong to the application's thread, but for those that come of what this one does.
 void block_signals() {
   sigset_t all;
   sigfillset(&all);
+  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) sigdelset(&all, own);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
 }
 

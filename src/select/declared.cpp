@@ -52,6 +52,12 @@ Result<std::vector<Effects>> Declared::effects_on(const std::vector<Region>& reg
   return out;
 }
 
+bool Declared::names(const std::string& region) const {
+  return std::ranges::any_of(computations_, [&](const Named& named) {
+    return std::ranges::any_of(named.accesses, [&](const NamedAccess& access) { return access.region == region; });
+  });
+}
+
 std::vector<std::string> Declared::signature() const {
   std::vector<std::string> out;
   for (const auto& named : computations_) {

@@ -23,6 +23,9 @@ class Declared {
   /// or a name in use with others.
   Result<std::size_t> declare(const std::string& name, std::vector<NamedAccess> accesses);
   [[nodiscard]] std::size_t size() const { return computations_.size(); }
+  [[nodiscard]] const std::string& name(std::size_t computation) const { return computations_[computation].name; }
+  /// A declaration names this region.
+  [[nodiscard]] bool names(const std::string& region) const;
   /// What each does to these regions. Code::not_found: a region is not among them; others as effects_of().
   [[nodiscard]] Result<std::vector<Effects>> effects_on(const std::vector<Region>& regions) const;
   /// One line for each with what must be the same on every rank; ranges need not be.
