@@ -344,8 +344,9 @@ class BACKSTAY_EXPORT Session {
     const Computing scope(*this, computation);
     return std::forward<Body>(body)();
   }
-  /// The same for a body that stands between the two. With the option check_access what it does to regions is compared
-  /// with the declaration; of computations inside each other the inner ones are.
+  /// The same for a body that stands between the two; without an end() it ends with the next call of the session. With
+  /// the option check_access what it does to regions is compared with the declaration; of computations inside each
+  /// other the inner ones are.
   void begin(Computation computation);
   void end();
   /// Takes a checkpoint if one is due. Returns after the capture; no barrier (docs/limitations.md

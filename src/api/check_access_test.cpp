@@ -386,6 +386,20 @@ TEST_F(CheckAccessTest, a_computation_inside_another_is_looked_at_and_the_outer_
   EXPECT_EQ(all.find("'outer'"), std::string::npos) << all;
 }
 
+TEST_F(CheckAccessTest, a_computation_that_nobody_ends_ends_with_the_next_call) {
+  Fields fields;
+  Session run(alone, options());
+  fields.protect(run);
+  run.begin(run.declare("it", {reads("u"), writes("f")}));
+  fill(fields.f, 0, whole);
+  EXPECT_EQ(run.checkpoint(), Outcome::taken);
+  sink = fields.g[7];
+  run.wait();
+  std::ifstream events(dir_ / "events.jsonl");
+  const std::string all((std::istreambuf_iterator<char>(events)), std::istreambuf_iterator<char>());
+  EXPECT_EQ(all.find("false_declaration"), std::string::npos) << all;
+}
+
 TEST_F(CheckAccessTest, two_sessions_cannot_check_at_once) {
   Session first(alone, options());
   auto other = options();

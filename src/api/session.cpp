@@ -26,6 +26,7 @@ int Session::size() const { return impl_->size; }
 
 void Session::protect(RegionSpec spec) {
   impl_->require_no_call("protect()");
+  impl_->end_all();
   const std::string trouble = format::why_not_a_region_name(spec.name);
   if (!trouble.empty()) throw Error(Code::invalid_argument, trouble);
   spec.is_static = spec.is_static || impl_->protects_statics;

@@ -689,6 +689,7 @@ bool Session::Impl::close() {
     open_ones().sessions.erase(this);
   }
 #endif
+  end_all();
   if (!engine_) return true;
   meet_to_close();
   engine_->give_up_undecided();

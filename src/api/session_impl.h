@@ -81,8 +81,13 @@ class Session::Impl {
   Computation declare(const std::string& name, const std::vector<Access>& accesses);
   void begin(Computation computation);
   void end();
+  /// Those that nobody has ended.
+  void end_all() {
+    while (!running_.empty()) end();
+  }
   /// What was undecided of the newest checkpoint is saved, before memory changes in a way that nobody declares.
   void decide() {
+    end_all();
     if (engine_) engine_->decide();
   }
   Outcome checkpoint(bool forced);
@@ -181,6 +186,7 @@ class Session::Impl {
    public:
     InCall(Impl& impl, const char* call) : impl_(impl) {
       impl.require_no_call(call);
+      impl.end_all();
       impl.in_call_ = true;
     }
     ~InCall() { impl_.in_call_ = false; }
