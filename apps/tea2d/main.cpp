@@ -43,11 +43,9 @@ void protect_fields(backstay::Session& run, tea2d::System& system) {
   }
 }
 
-/// Without the density: what is static is in no line, and no declaration names it.
 std::vector<backstay::Access> accesses_of(const tea2d::LoopUses& loop) {
   std::vector<backstay::Access> out;
   for (const auto& [field, mode] : loop.uses) {
-    if (field == tea2d::Field::density) continue;
     const std::string name = tea2d::name_of(field);
     out.push_back(mode == tea2d::Mode::read    ? backstay::reads(name)
                   : mode == tea2d::Mode::write ? backstay::writes(name)

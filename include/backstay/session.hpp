@@ -396,14 +396,16 @@ class BACKSTAY_EXPORT Session {
   };
   class Computing {
    public:
-    Computing(Session& run, Computation computation) : run_(run) { run_.begin(computation); }
-    ~Computing() { run_.end(); }
+    Computing(Session& run, Computation computation) : run_(run) { run_.enter(computation); }
+    ~Computing() { run_.leave(); }
     Computing(const Computing&) = delete;
     Computing& operator=(const Computing&) = delete;
 
    private:
     Session& run_;
   };
+  void enter(Computation computation);
+  void leave();
   std::unique_ptr<Impl> impl_;
 };
 

@@ -31,7 +31,7 @@ struct Fields {
   std::vector<std::int8_t> flags;
   std::vector<double> grid;
 
-  Fields() : u(20000), f(20000), g(20000), single(20000), list(20000), flags(20000), grid(rows * columns) {
+  Fields() : u(20000), f(20000), g(20000), single(20000), list(20000), flags(80000), grid(rows * columns) {
     std::iota(u.begin(), u.end(), 1);
     std::iota(f.begin(), f.end(), 2);
     std::iota(g.begin(), g.end(), 3);
@@ -233,7 +233,7 @@ Plants early_reads_and_small_elements() {
        2},
       {"bytes, ten left out",
        {writes("flags")},
-       [](Fields& x) { fill(x.flags, 10, whole); },
+       [](Fields& x) { fill(x.flags, 10, x.flags.size()); },
        "region 'flags': element [0] of rank 0 and 9 more",
        8},
   };
@@ -398,6 +398,32 @@ TEST_F(CheckAccessTest, a_computation_that_nobody_ends_ends_with_the_next_call) 
   std::ifstream events(dir_ / "events.jsonl");
   const std::string all((std::istreambuf_iterator<char>(events)), std::istreambuf_iterator<char>());
   EXPECT_EQ(all.find("false_declaration"), std::string::npos) << all;
+}
+
+TEST_F(CheckAccessTest, computations_that_begin_one_after_the_other_are_each_looked_at) {
+  Fields fields;
+  {
+    Session run(alone, options());
+    std::vector<double> mesh(20000, 1);
+    run.protect_static("mesh", mesh);
+    fields.protect(run);
+    const auto first = run.declare("first", {reads("u"), writes("f")});
+    const auto second = run.declare("second", {reads("f"), reads("mesh"), updates("u")});
+    run.begin(first);
+    fill(fields.f, 1, whole);
+    run.begin(second);
+    mesh[5] = 3;
+    run.begin(first);
+    fill(fields.f, 0, whole);
+    run.end();
+    sink = fields.g[8];
+  }
+  std::ifstream events(dir_ / "events.jsonl");
+  const std::string all((std::istreambuf_iterator<char>(events)), std::istreambuf_iterator<char>());
+  EXPECT_NE(all.find("'first' is declared to overwrite, and does not, region 'f': element [0]"), std::string::npos);
+  EXPECT_NE(all.find("'second' writes region 'mesh', which it does not declare: element [5]"), std::string::npos)
+      << all;
+  EXPECT_EQ(all.find("region 'g'"), std::string::npos) << all;
 }
 
 TEST_F(CheckAccessTest, two_sessions_cannot_check_at_once) {

@@ -284,6 +284,21 @@ TEST_F(ComputeTest, declarations_that_cannot_be_are_refused) {
   EXPECT_EQ(run.declare("last", {reads("u")}).number, step.number + 1);  // the refused ones have no number
 }
 
+TEST_F(ComputeTest, static_regions_are_declared_too_and_may_not_be_changed) {
+  std::vector<double> mesh(10, 1), u(10, 2);
+  Session run(alone, options());
+  run.protect_static("mesh", mesh);
+  run.protect("u", u);
+  const auto set = run.declare("set", {reads("mesh"), writes("u")});
+  EXPECT_EQ(refusal([&] { run.declare("move", {reads("u"), updates("mesh")}); }),
+            "computation 'move' changes region 'mesh', which is static: protect what changes with protect()");
+  run.checkpoint();
+  run.compute(set, [&] { u = mesh; });
+  EXPECT_EQ(run.status().left_out_bytes, 80U);
+  run.wait();
+  EXPECT_EQ(run.status().last_error, "");
+}
+
 TEST_F(ComputeTest, a_region_of_a_declaration_that_is_gone_costs_the_line) {
   std::vector<double> u(10, 1), f(10, 2);
   Session run(alone, options());

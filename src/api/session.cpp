@@ -26,7 +26,7 @@ int Session::size() const { return impl_->size; }
 
 void Session::protect(RegionSpec spec) {
   impl_->require_no_call("protect()");
-  impl_->end_all();
+  impl_->end();
   const std::string trouble = format::why_not_a_region_name(spec.name);
   if (!trouble.empty()) throw Error(Code::invalid_argument, trouble);
   spec.is_static = spec.is_static || impl_->protects_statics;
@@ -79,8 +79,13 @@ Resumed Session::resume() { return impl_->resume(); }
 Computation Session::declare(const std::string& name, const std::vector<Access>& accesses) {
   return impl_->declare(name, accesses);
 }
-void Session::begin(Computation computation) { impl_->begin(computation); }
+void Session::begin(Computation computation) {
+  impl_->end();
+  impl_->begin(computation, false);
+}
 void Session::end() { impl_->end(); }
+void Session::enter(Computation computation) { impl_->begin(computation, true); }
+void Session::leave() { impl_->leave(); }
 void Session::wait() { impl_->wait(); }
 Verified Session::verify() { return impl_->verify(); }
 void Session::prune(int keep) { impl_->prune(keep); }

@@ -384,25 +384,29 @@ Computation Session::Impl::declare(const std::string& name, const std::vector<Ac
   }
   select::Declared tried = declared_;
   const auto number = value_or_throw(tried.declare(name, std::move(all)));
-  (void)value_or_throw(tried.effects_on(engine::regions_for_select(regions_)));
+  const auto effects = value_or_throw(tried.effects_on(engine::regions_for_select(regions_, statics_)));
+  for (const auto& effect : effects[number])
+    if (effect.region >= regions_.specs().size() && !effect.changes.empty())
+      throw Error(Code::invalid_argument, cat("computation '", name, "' changes region '",
+                                              statics_.specs()[effect.region - regions_.specs().size()].name,
+                                              "', which is static: protect what changes with protect()"));
   declared_ = std::move(tried);
   return {static_cast<int>(number)};
 }
 
-void Session::Impl::begin(Computation computation) {
+void Session::Impl::begin(Computation computation, bool scoped) {
   if (computation.number < 0 || static_cast<std::size_t>(computation.number) >= declared_.size())
     throw Error(Code::invalid_argument,
                 "compute() was called with a computation that this session has not declared: call declare() before");
   if (engine_->is_deciding()) engine_->before(static_cast<std::size_t>(computation.number));
   if (!check_) return;
   if (!running_.empty()) check_->give_up();
-  running_.push_back(computation.number);
+  running_.push_back({computation.number, scoped});
   begin_check(computation.number);
 }
 
-void Session::Impl::end() {
-  if (!check_ || running_.empty()) return;
-  tell_findings(check_->end(), running_.back());
+void Session::Impl::end_last() {
+  if (check_) tell_findings(check_->end(), running_.back().computation);
   running_.pop_back();
 }
 
@@ -410,11 +414,14 @@ void Session::Impl::end() {
 
 void Session::Impl::begin_check(int computation) {
   ++checked_;
+  View nothing;
+  nothing.valid = false;
   std::vector<check::Layout> regions;
-  auto effects = declared_.effects_on(engine::regions_for_select(regions_));
+  auto effects = declared_.effects_on(engine::regions_for_select(regions_, statics_));
   if (!effects) return;  // that region is gone: the next line says so
-  for (const auto& spec : regions_.specs())
-    regions.emplace_back(spec.save || !declared_.names(spec.name) ? View{} : spec.view(), spec.type.size);
+  for (const auto* set : {&regions_, &statics_})
+    for (const auto& spec : set->specs())
+      regions.emplace_back(spec.save || !declared_.names(spec.name) ? nothing : spec.view(), spec.type.size);
   checked_effects_ = std::move((*effects)[static_cast<std::size_t>(computation)]);
   check_->begin(computation, regions, checked_effects_);
 }
@@ -437,7 +444,9 @@ const char* what_is_false(check::Fault fault) {
 
 void Session::Impl::tell_findings(const std::vector<check::Finding>& findings, int computation) {
   for (const auto& finding : findings) {
-    const auto& region = regions_.specs()[finding.region].name;
+    const auto changing = regions_.specs().size();
+    const auto& region = finding.region < changing ? regions_.specs()[finding.region].name
+                                                   : statics_.specs()[finding.region - changing].name;
     const auto& name = declared_.name(static_cast<std::size_t>(computation));
     const char* const what = what_is_false(finding.fault);
     if (!told_.insert(cat(name, '\n', region, '\n', what)).second) continue;
@@ -689,7 +698,7 @@ bool Session::Impl::close() {
     open_ones().sessions.erase(this);
   }
 #endif
-  end_all();
+  end();
   if (!engine_) return true;
   meet_to_close();
   engine_->give_up_undecided();

@@ -79,15 +79,20 @@ class Session::Impl {
   }
   void init(const std::function<void()>& phase);
   Computation declare(const std::string& name, const std::vector<Access>& accesses);
-  void begin(Computation computation);
-  void end();
-  /// Those that nobody has ended.
-  void end_all() {
-    while (!running_.empty()) end();
+  /// `scoped`: it ends with leave().
+  void begin(Computation computation, bool scoped);
+  /// The one that began last, unless that ends with leave().
+  void end() {
+    if (!running_.empty() && !running_.back().scoped) end_last();
+  }
+  /// The last one that is scoped, and what it left open.
+  void leave() {
+    end();
+    if (!running_.empty()) end_last();
   }
   /// What was undecided of the newest checkpoint is saved, before memory changes in a way that nobody declares.
   void decide() {
-    end_all();
+    end();
     if (engine_) engine_->decide();
   }
   Outcome checkpoint(bool forced);
@@ -186,7 +191,7 @@ class Session::Impl {
    public:
     InCall(Impl& impl, const char* call) : impl_(impl) {
       impl.require_no_call(call);
-      impl.end_all();
+      impl.end();
       impl.in_call_ = true;
     }
     ~InCall() { impl_.in_call_ = false; }
@@ -202,7 +207,12 @@ class Session::Impl {
   region::RegionSet statics_;
   select::Declared declared_;
   std::unique_ptr<check::AccessCheck> check_;  ///< with the option check_access
-  std::vector<int> running_;                   ///< computations, inside each other
+  struct Running {
+    int computation = -1;
+    bool scoped = false;
+  };
+  std::vector<Running> running_;  ///< computations inside each other, with check_access
+  void end_last();
   std::uint64_t checked_ = 0, false_declarations_ = 0;
   std::set<std::string> told_;  ///< of those, each once
   select::Effects checked_effects_;

@@ -18,7 +18,7 @@ Result<std::unique_ptr<AccessCheck>> AccessCheck::make() {
 #if defined(__x86_64__) && defined(__linux__)
   if (Fences::present != nullptr)
     return fail(Code::invalid_argument, "another session of this process checks accesses: one at a time can");
-  if (sysconf(_SC_PAGESIZE) == static_cast<long>(Fences::page_size))
+  if (sysconf(_SC_PAGESIZE) == static_cast<long>(page_size))
     return std::unique_ptr<AccessCheck>(new AccessCheck(std::make_unique<Fences>()));
 #endif
   return fail(Code::invalid_argument, "accesses can be checked on x86-64 with Linux only: leave out check_access");
@@ -35,16 +35,36 @@ void AccessCheck::begin(int number, const std::vector<Layout>& regions, const se
   guarded.reserve(regions.size());
   for (const auto& layout : regions) guarded.emplace_back(layout, fences_->memory());
   for (const auto& effect : effects) guarded[effect.region].allow(effect);
-  for (auto& region : guarded) region.poison(runs_ * 0x2545f4914f6cdd1dULL);
+  for (auto& region : guarded) {
+    region.keep_edges();
+    region.poison(runs_ * 0x2545f4914f6cdd1dULL);
+  }
   fences_->close_all();
 }
 
 std::vector<Finding> AccessCheck::end() {
   auto findings = fences_->open_all();
   for (std::size_t r = 0; r < fences_->regions().size(); ++r)
-    if (auto skipped = look_for_skipped(r); skipped.elements > 0) findings.push_back(std::move(skipped));
+    for (auto& finding : {look_for_skipped(r), look_at_edges(r)})
+      if (finding.elements > 0) findings.push_back(finding);
   fences_->clear();
   return findings;
+}
+
+namespace {
+/// One more element of it.
+void add(Finding& finding, const Layout& layout, const Index& index) {
+  if (finding.elements++ == 0)
+    finding.index.assign(index.begin(), index.begin() + static_cast<std::ptrdiff_t>(layout.dimensions()));
+}
+}  // namespace
+
+/// What was changed in pages that cannot be closed.
+Finding AccessCheck::look_at_edges(std::size_t number) {
+  const Guarded& region = fences_->regions()[number];
+  Finding changed{number, Fault::writes, {}, 0, 0};
+  region.for_each_changed_at_edges([&](const Index& index) { add(changed, region.layout(), index); });
+  return changed;
 }
 
 /// What still holds the pattern; it gets back what it held.
@@ -64,8 +84,7 @@ Finding AccessCheck::look_for_skipped(std::size_t number) {
       suspects.emplace(element - layout.begin(), times);
       if (times * layout.element() < bytes_of_no_chance) return;
     }
-    if (skipped.elements++ == 0)
-      skipped.index.assign(index.begin(), index.begin() + static_cast<std::ptrdiff_t>(layout.dimensions()));
+    add(skipped, layout, index);
   });
   before = std::move(suspects);
   return skipped;

@@ -43,8 +43,9 @@ class Fences;
 /// early.
 ///
 /// So it sees, of each page, its first use, and of what is to be overwritten whether it was. It does not see what
-/// happens in a page after its first right use, in system calls (they fail on a closed page), and, while one thread
-/// passes a page, what others do in it.
+/// happens in a page after its first right use, and, while one thread passes a page, what others do in it. Pages in
+/// which there is other memory, too, at the edges of a region, stay open, as system calls fail on closed ones: there it
+/// sees what has changed, and neither what is read nor what is skipped.
 class AccessCheck {
  public:
   static constexpr int close_looks = 5000;  ///< of some microseconds each
@@ -66,6 +67,7 @@ class AccessCheck {
  private:
   explicit AccessCheck(std::unique_ptr<Fences> fences);
   Finding look_for_skipped(std::size_t region);
+  Finding look_at_edges(std::size_t region);
 
   std::unique_ptr<Fences> fences_;
   int number_ = -1;

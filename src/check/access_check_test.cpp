@@ -1,6 +1,7 @@
 #include "check/access_check.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <functional>
@@ -18,7 +19,9 @@ using select::Mode;
 class AccessCheckTest : public ::testing::Test {
  protected:
   static constexpr std::int64_t rows = 100, columns = 120;
-  AccessCheckTest() : u(rows * columns), v(u.size()), inside(u.size()) {
+  AccessCheckTest() {
+    mallopt(M_MMAP_THRESHOLD, 65536);  // fields have pages of their own
+    for (auto* field : {&u, &v, &inside}) field->resize(rows * columns);
     for (auto* field : {&u, &v, &inside}) std::iota(field->begin(), field->end(), 1);
     check = std::move(*AccessCheck::make());
   }
@@ -181,12 +184,13 @@ TEST_F(AccessCheckTest, one_at_a_time) {
 
 /// An element of one byte holds a pattern by chance, but not eight different ones one after the other.
 TEST(access_check, small_elements_are_accused_when_they_were_skipped_often_enough) {
-  std::vector<char> flags(10000, 1);
+  mallopt(M_MMAP_THRESHOLD, 65536);
+  std::vector<char> flags(80000, 1);
   View view;
   view.data = reinterpret_cast<std::byte*>(flags.data());
-  view.shape = {10000};
+  view.shape = {80000};
   view.strides = {1};
-  const auto effects = *select::effects_of({"set", {{0, Mode::write}}}, {{"flags", {10000}, 1}});
+  const auto effects = *select::effects_of({"set", {{0, Mode::write}}}, {{"flags", {80000}, 1}});
   const auto check = std::move(*AccessCheck::make());
   const auto skips_of = [&](std::size_t written) {
     check->begin(0, {Layout(view, 1)}, effects);
@@ -194,10 +198,32 @@ TEST(access_check, small_elements_are_accused_when_they_were_skipped_often_enoug
     const auto found = check->end();
     return found.empty() ? 0 : found[0].elements;
   };
-  for (int run = 0; run < 20; ++run) ASSERT_EQ(skips_of(10000), 0U);
-  for (int run = 1; run < 8; ++run) ASSERT_EQ(skips_of(9990), 0U);
-  EXPECT_EQ(skips_of(9990), 10U);
-  EXPECT_EQ(flags[9995], 2);
+  for (int run = 0; run < 20; ++run) ASSERT_EQ(skips_of(80000), 0U);
+  for (int run = 1; run < 8; ++run) ASSERT_EQ(skips_of(79990), 0U);
+  EXPECT_EQ(skips_of(79990), 10U);
+  EXPECT_EQ(flags[79995], 2);
+}
+
+/// Their memory lies beside other memory, which system calls may use: its pages stay open.
+TEST(access_check, of_small_regions_changes_are_seen) {
+  std::vector<double> a(20, 1), b(20, 2);
+  const auto view_of = [](std::vector<double>& x) {
+    View view;
+    view.data = reinterpret_cast<std::byte*>(x.data());
+    view.shape = {20};
+    view.strides = {8};
+    return view;
+  };
+  const auto effects = *select::effects_of({"read", {{0, Mode::read}}}, {{"a", {20}, 8}, {"b", {20}, 8}});
+  const auto check = std::move(*AccessCheck::make());
+  check->begin(0, {Layout(view_of(a), 8), Layout(view_of(b), 8)}, effects);
+  b[19] = a[3] + b[4];
+  const auto found = check->end();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].region, 1U);
+  EXPECT_EQ(found[0].fault, Fault::writes);
+  EXPECT_EQ(found[0].index, std::vector<std::int64_t>{19});
+  EXPECT_EQ(b[19], 3);
 }
 
 /// As a program that breaks without us.

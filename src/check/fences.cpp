@@ -14,7 +14,6 @@ namespace backstay::check {
 
 namespace {
 constexpr int all = PROT_READ | PROT_WRITE;
-constexpr int most_foreign_looks = 500;  ///< at a page in which there is other memory, too
 constexpr std::size_t stack_size = std::size_t{1} << 18;
 constexpr greg_t trap_flag = 0x100;
 
@@ -43,10 +42,6 @@ class Hold {
   Hold(const Hold&) = delete;
   Hold& operator=(const Hold&) = delete;
 };
-
-std::byte* page_of(const std::byte* address) {
-  return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(address) & ~(Fences::page_size - 1));
-}
 }  // namespace
 
 Fences* Fences::present = nullptr;
@@ -102,10 +97,10 @@ void Fences::close_all() {
     const auto& rule = region.common_rule();
     if (!layout.is_usable() || rule == Rule{true, true, false}) continue;
     const int protection = rule == Rule{true, false, false} ? PROT_READ : PROT_NONE;
-    for (std::byte* page = page_of(layout.begin()); page < layout.end(); page += page_size)
+    for (std::byte* page = region.own_begin(); page < region.own_end(); page += page_size)
       closed.try_emplace(page, protection).first->second &= protection;
   }
-  for (const auto& [begin, protection] : closed) run_->pages.push_back({begin, protection, false, 0});
+  for (const auto& [begin, protection] : closed) run_->pages.push_back({begin, protection, false});
   const Hold hold;
   ++closings;
   const auto& pages = run_->pages;
@@ -203,12 +198,10 @@ bool Fences::look_at(std::byte* address, bool write, std::uintptr_t code, bool& 
   mprotect(page->begin, page_size, all);
   const Guarded* const region = region_at(address);
   Index index;
-  if (region != nullptr && region->layout().index_of(address, index)) {
-    if (look_at_element(*page, *region, index, write, code)) return true;
-  } else if (region == nullptr && ++page->foreign > most_foreign_looks) {
-    page->open = true;
-  }
-  page->open = page->open || ++run_->looks > AccessCheck::close_looks;
+  if (region != nullptr && region->layout().index_of(address, index) &&
+      look_at_element(*page, *region, index, write, code))
+    return true;
+  page->open = ++run_->looks > AccessCheck::close_looks;
   step = !page->open;
   return true;
 }

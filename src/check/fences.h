@@ -15,7 +15,6 @@ namespace backstay::check {
 /// The closed pages of this process, and the handlers of what is done to them. It lies in pages of its own.
 class Fences {
  public:
-  static constexpr std::size_t page_size = 4096;
   static Fences* present;
 
   Fences();
@@ -39,7 +38,6 @@ class Fences {
     std::byte* begin = nullptr;
     int closed = 0;     ///< the protection that it has
     bool open = false;  ///< for the rest of the computation
-    int foreign = 0;    ///< looks at what is no region
   };
   /// The first fault of a kind in a region.
   struct Seen {

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <memory>
 #include <new>
 
 #include "base/bytes.h"
@@ -25,6 +26,43 @@ void* OwnPages::do_allocate(std::size_t bytes, std::size_t) {
 }
 
 void OwnPages::do_deallocate(void* memory, std::size_t bytes, std::size_t) { munmap(memory, bytes); }
+
+namespace {
+/// malloc of glibc gives a large array pages of its own, with 16 bytes before it: the last 8 are the length, of which
+/// the second bit says so.
+bool has_pages_of_its_own(const Layout& layout) {
+#ifdef __GLIBC__
+  constexpr std::uintptr_t header = 16, flags = 7, has_own_pages = 2;
+  const std::byte* const chunk = layout.begin() - header;
+  if (page_of(layout.begin()) != chunk) return false;
+  std::uintptr_t length = 0;
+  std::memcpy(&length, layout.begin() - sizeof(length), sizeof(length));
+  return (length & flags) == has_own_pages && (length & ~flags) % page_size == 0 &&
+         (length & ~flags) >= static_cast<std::uintptr_t>(layout.end() - chunk);
+#else
+  return false;
+#endif
+}
+}  // namespace
+
+Guarded::Guarded(const Layout& layout, std::pmr::memory_resource* memory)
+    : layout_(layout), reads_(memory), writes_(memory), first_written_(memory), before_(memory), edge_bytes_(memory) {
+  if (!layout.is_usable()) return;
+  const bool all = has_pages_of_its_own(layout);
+  own_begin_ = page_of(layout.begin() + (all ? 0 : page_size - 1));
+  own_end_ = std::max(own_begin_, page_of(layout.end() + (all ? page_size - 1 : 0)));
+}
+
+std::array<std::pair<std::byte*, std::byte*>, 2> Guarded::edges() const {
+  if (!layout_.is_usable()) return {};
+  std::byte* const first = std::min(own_begin_, layout_.end());
+  return {{{layout_.begin(), std::max(layout_.begin(), first)},
+           {layout_.first_in(std::max(first, std::min(own_end_, layout_.end()))), layout_.end()}}};
+}
+
+void Guarded::keep_edges() {
+  for (const auto& [from, to] : edges()) edge_bytes_.insert(edge_bytes_.end(), from, to);
+}
 
 void Guarded::set(Boxes& boxes, const select::BoxSet& set) const {
   for (const auto& box : set.boxes()) {

@@ -511,10 +511,11 @@ Result<void> Engine::capture_memory(Checkpoint& checkpoint, bool at_once) {
 // element that is not overwritten before it is read, what it held at the checkpoint. Both follow from what is declared
 // alone; what happened the last time (is_needed_) only says what is worth waiting for.
 
-std::vector<select::Region> regions_for_select(const region::RegionSet& regions) {
+std::vector<select::Region> regions_for_select(const region::RegionSet& regions, const region::RegionSet& statics) {
   std::vector<select::Region> out;
-  for (const auto& spec : regions.specs())
-    out.push_back({spec.name, spec.save ? Extents{} : spec.view().shape, static_cast<std::int64_t>(spec.type.size)});
+  for (const auto* set : {&regions, &statics})
+    for (const auto& spec : set->specs())
+      out.push_back({spec.name, spec.save ? Extents{} : spec.view().shape, static_cast<std::int64_t>(spec.type.size)});
   return out;
 }
 
@@ -522,7 +523,7 @@ std::vector<select::Region> regions_for_select(const region::RegionSet& regions)
 /// be saved at one moment, and cells in use are no range of a region: those are saved at once.
 Result<std::unique_ptr<Undecided>> Engine::undecided_regions() const {
   auto out = std::make_unique<Undecided>(Undecided{{}, {}, select::OpenCheckpoint({}), {}});
-  out->regions = regions_for_select(regions_);
+  out->regions = regions_for_select(regions_, static_regions_);
   auto effects = config_.declared->effects_on(out->regions);
   if (!effects) return effects.failure();
   out->effects = std::move(*effects);
@@ -532,6 +533,7 @@ Result<std::unique_ptr<Undecided>> Engine::undecided_regions() const {
       if (!effect.overwrites.empty()) overwritten.insert(effect.region);
   select::Elements elements(out->regions.size());
   for (const std::size_t i : overwritten) {
+    if (i >= regions_.specs().size()) continue;  // a static one
     const auto& spec = regions_.specs()[i];
     if (spec.save || spec.placement.kind == Placement::Kind::replicated || !spec.view().run_lengths.empty()) continue;
     elements[i].add(select::box_of(out->regions[i].shape));

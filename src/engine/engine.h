@@ -222,8 +222,9 @@ class Engine {
   std::unique_ptr<Background> background_;
 };
 
-/// What declarations are about: type and shape, as they are now. Regions that callbacks save have no shape.
-std::vector<select::Region> regions_for_select(const region::RegionSet& regions);
+/// What declarations are about: type and shape, as they are now; static regions last. Those that callbacks save have no
+/// shape.
+std::vector<select::Region> regions_for_select(const region::RegionSet& regions, const region::RegionSet& statics);
 
 /// The number of the newest committed line that the directory of a node holds at any level; 0: none.
 std::uint64_t newest_line_on_node(const std::string& local_dir);

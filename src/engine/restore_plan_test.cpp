@@ -77,8 +77,7 @@ TEST(restore_plan, on_other_ranks_all_or_none_have_left_a_region_out) {
   EXPECT_EQ(plan->shape, Extents{3});
   std::vector<format::Table> some = tables({saved(0, {2}, block({4}, {0}, {2}))});
   some.push_back({"j", 1, "f", {}, {{1, "u", {2}}}});
-  EXPECT_NE(plan_region(u, SavedRegions(some), 2, 0, 1).failure().what.find("left out by 1 of 2"),
-            std::string::npos);
+  EXPECT_NE(plan_region(u, SavedRegions(some), 2, 0, 1).failure().what.find("left out by 1 of 2"), std::string::npos);
   RegionSpec by_callbacks = spec({});
   by_callbacks.save = [] { return std::string(); };
   EXPECT_NE(plan_region(by_callbacks, SavedRegions(all), 2, 0, 2).failure().what.find("protected by callbacks now"),

@@ -49,12 +49,12 @@ PROTECTIONS = {
     "memory, shared": {"LEVELS": "memory,shared", "MEMORY_REDUNDANCY": "rs(2,1)", "SHARED_EVERY": "40"},
 }
 SURVIVED = {"memory rs(2,2)": 2, "shared": 1000}  # losses at once that no line is lost by; the others: 1
-REASONS = {
+REASONS = {  # the first that is said counts: ranks that end for want of a line are missed by spares, too
+    "none can be put back": "no line",
     "no spare is left": "no spare",
     "there is no line to roll back to": "no line yet",
     "was not inside loop()": "outside loop",
     "lost after the end of loop()": "after loop",
-    "none can be put back": "no line",
     "MPI did not make a communicator of those who are left": "MPI stuck",
     "(ompi_comm_revoke_local": "crash of MPI",  # see docs/limitations.md
 }
