@@ -249,8 +249,7 @@ BACKSTAY_EXPORT int backstay_declare(backstay_session* session, const char* name
  * of its line; resume leaves its memory as it is. The line waits until that is decided, at the next checkpoint at the
  *  latest; backstay_checkpoint_now does not. */
 BACKSTAY_EXPORT int backstay_begin(backstay_session* session, int computation, backstay_error* error);
-/** It has ended, as it does with the next call of backstay: for the option check_access, which compares what it did
- * with its declaration. */
+/** It has ended, as it does with the next call of backstay. */
 BACKSTAY_EXPORT int backstay_end(backstay_session* session, backstay_error* error);
 
 /* ---- checkpoint and resume ----------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <initializer_list>
 #include <limits>
@@ -256,6 +257,9 @@ struct Callbacks {
   std::function<void(const std::vector<std::span<const std::byte>>&, int rank, int size)> redistribute;
 };
 
+namespace detail {
+struct Scopes;
+}
 /// One run of one program (or of one of its coupled codes) under protection.
 ///
 /// The constructors, resume(), checkpoint(), wait(), verify(), prune() and the destructor are collective: every
@@ -338,15 +342,14 @@ class BACKSTAY_EXPORT Session {
   Computation declare(const std::string& name, const std::vector<Access>& accesses);
   /// Runs `body`, which is that computation, and returns what it returns. A region that computations overwrite before
   /// they read it, after a checkpoint, is left out of its line; resume() leaves its memory as it is. Until that is
-  /// decided, at the next checkpoint() at the latest, the line waits for it. checkpoint(now) does not wait.
+  /// decided, at the next checkpoint() at the latest, the line waits for it, and is given up where the body throws, or
+  /// the memory is exchanged meanwhile (by std::swap, say). checkpoint(now) does not wait.
   template <class Body>
   decltype(auto) compute(Computation computation, Body&& body) {
     const Computing scope(*this, computation);
     return std::forward<Body>(body)();
   }
-  /// The same for a body that stands between the two; without an end() it ends with the next call of the session. With
-  /// the option check_access what it does to regions is compared with the declaration; of computations inside each
-  /// other the inner ones are.
+  /// The same for a body that stands between the two; without an end() it ends with the next call of the session.
   void begin(Computation computation);
   void end();
   /// Takes a checkpoint if one is due. Returns after the capture; no barrier (docs/limitations.md
@@ -397,15 +400,17 @@ class BACKSTAY_EXPORT Session {
   class Computing {
    public:
     Computing(Session& run, Computation computation) : run_(run) { run_.enter(computation); }
-    ~Computing() { run_.leave(); }
+    ~Computing() { run_.leave(std::uncaught_exceptions() == exceptions_); }
     Computing(const Computing&) = delete;
     Computing& operator=(const Computing&) = delete;
 
    private:
     Session& run_;
+    int exceptions_ = std::uncaught_exceptions();
   };
+  friend struct detail::Scopes;
   void enter(Computation computation);
-  void leave();
+  void leave(bool completed);
   std::unique_ptr<Impl> impl_;
 };
 
@@ -417,6 +422,11 @@ namespace detail {
 BACKSTAY_EXPORT bool ends_by_a_signal();
 BACKSTAY_EXPORT void end_by_a_signal(int status);
 BACKSTAY_EXPORT bool meet_before_the_end();  ///< false: the job is lost, and MPI_Finalize would not end
+/// Session::compute(), whose body is in Python.
+struct Scopes {
+  static void enter(Session& run, Computation computation) { run.enter(computation); }
+  static void leave(Session& run, bool completed) { run.leave(completed); }
+};
 
 inline View cannot_hold() {
   View v;

@@ -315,8 +315,12 @@ int declare(PySession& self, const std::string& name,
   return self.call("declare()", [&] { return self.get().declare(name, all).number; });
 }
 
-void begin(PySession& self, int computation) {
-  self.call("compute()", [&] { self.get().begin({computation}); });
+void enter(PySession& self, int computation) {
+  self.call("compute()", [&] { backstay::detail::Scopes::enter(self.get(), {computation}); });
+}
+
+void leave_computation(PySession& self, bool completed) {
+  self.call("compute()", [&] { backstay::detail::Scopes::leave(self.get(), completed); });
 }
 
 backstay::Outcome checkpoint(PySession& self, bool now) {
@@ -466,8 +470,8 @@ void add_session(nb::module_& m) {
       .def("unprotect", unprotect)
       .def_rw("protects_statics", &PySession::protects_statics)
       .def("declare", declare)
-      .def("begin", begin)
-      .def("end", [](PySession& self) { self.get().end(); })
+      .def("enter", enter)
+      .def("leave_computation", leave_computation)
       .def("checkpoint", checkpoint)
       .def("resume", resume)
       .def("init", init)

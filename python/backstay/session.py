@@ -348,6 +348,8 @@ class Session:
         the same computations in the same order; ranges may differ."""
         accesses = []
         for mode, regions in enumerate((reads, writes, updates, writes_some)):
+            if not isinstance(regions, (str, Access, list, tuple)):
+                raise _refusal(f"computation '{name}' has {regions!r} for its regions: give a name, or a list of them")
             for access in [regions] if isinstance(regions, (str, Access)) else regions:
                 access = Access(access) if isinstance(access, str) else access
                 if not isinstance(access, Access):
@@ -361,15 +363,21 @@ class Session:
         that is decided, at the next checkpoint() at the latest, the line waits; checkpoint(now=True) does not."""
         if not isinstance(computation, Computation):
             raise _refusal(f"compute({computation!r}): give what declare() returned")
+        self._in_computation(self._core.enter, computation.number)
+        completed = False
         try:
-            self._core.begin(computation.number)
+            result = body(*args, **kwargs)
+            completed = True
+        finally:
+            self._in_computation(self._core.leave_computation, completed)
+        return result
+
+    def _in_computation(self, call, argument) -> None:
+        try:
+            call(argument)
         finally:
             for moving in self._moving():
                 moving.release()
-        try:
-            return body(*args, **kwargs)
-        finally:
-            self._core.end()
 
     def checkpoint(self, now: bool = False) -> Outcome:
         """Takes a checkpoint if one is due, or now. Returns after the capture; never a barrier."""

@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <numeric>
 #include <optional>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -277,6 +279,10 @@ TEST_F(ComputeTest, declarations_that_cannot_be_are_refused) {
             "declaration");
   EXPECT_EQ(refusal([&] { run.declare("other", {writes("u").in({{0, 11}})}); }),
             "computation 'other', region 'u': the range 0 to 11 of dimension 0 is not inside 0 to 10");
+  EXPECT_EQ(refusal([&] { run.declare("other", {writes("u").in({{8, 3}})}); }),
+            "computation 'other', region 'u': the range 8 to 3 of dimension 0 is not inside 0 to 10");
+  EXPECT_EQ(refusal([&] { run.declare("other", {reads("u").around({{INT64_MIN, INT64_MAX}})}); }),
+            "region 'u': no stencil reaches that far");
   EXPECT_EQ(refusal([&] { run.declare("other", {{"u", static_cast<Access::Mode>(9)}}); }),
             "computation 'other', region 'u': 9 is no mode of access");
   EXPECT_EQ(refusal([&] { run.begin(Computation{}); }),
@@ -299,18 +305,173 @@ TEST_F(ComputeTest, static_regions_are_declared_too_and_may_not_be_changed) {
   EXPECT_EQ(run.status().last_error, "");
 }
 
-TEST_F(ComputeTest, a_region_of_a_declaration_that_is_gone_costs_the_line) {
+TEST_F(ComputeTest, a_region_of_a_declaration_that_is_gone_costs_only_what_it_would_save) {
+  std::vector<double> u(10, 1), f(10, 2), g(10, 3);
+  Session run(alone, options());
+  run.protect("u", u);
+  run.protect("f", f);
+  run.protect("g", g);
+  (void)run.declare("both", {writes("f"), writes("u")});
+  const auto set = run.declare("set", {writes("g")});
+  run.unprotect("f");
+  (void)run.declare("another", {reads("g")});
+  run.checkpoint();
+  run.compute(set, [&] { g.assign(10, 4); });
+  EXPECT_EQ(run.status().left_out_bytes, 80U);
+  run.wait();
+  EXPECT_EQ(run.status().last_error, "");
+}
+
+TEST_F(ComputeTest, a_checkpoint_inside_of_a_computation_saves_what_that_changes) {
+  std::vector<double> u(10, 1), f(10, 1);
+  {
+    Session run(alone, options());
+    run.protect("u", u);
+    run.protect("f", f);
+    const auto set = run.declare("set", {updates("u"), writes("f")});
+    run.compute(set, [&] {
+      f.assign(10, 2);
+      run.checkpoint();
+      f.assign(10, 3);
+    });
+    run.wait();
+    EXPECT_EQ(run.status().committed, 1U);
+  }
+  EXPECT_EQ(put_back(10).second, std::vector<double>(10, 2));
+}
+
+TEST_F(ComputeTest, a_body_that_throws_costs_the_line_that_waits_for_it) {
   std::vector<double> u(10, 1), f(10, 2);
   Session run(alone, options());
   run.protect("u", u);
   run.protect("f", f);
-  (void)run.declare("set", {writes("f")});
-  run.unprotect("f");
+  const auto set = run.declare("set", {reads("u"), writes("f")});
   run.checkpoint();
+  EXPECT_THROW(run.compute(set,
+                           [&] {
+                             f[0] = 5;
+                             throw std::runtime_error("half done");
+                           }),
+               std::runtime_error);
   run.wait();
-  EXPECT_NE(run.status().last_error.find("computation 'set' uses a region 'f' that is not protected"),
+  EXPECT_EQ(run.status().failed, 1U);
+  EXPECT_NE(run.status().last_error.find("ended by an exception while the line waited for region 'f'"),
             std::string::npos)
       << run.status().last_error;
+  run.checkpoint(now);
+  run.wait();
+  EXPECT_EQ(run.status().committed, 1U);
+}
+
+TEST_F(ComputeTest, a_call_of_the_session_inside_of_a_computation_costs_the_line_that_waits_for_it) {
+  std::vector<double> u(10, 1), f(10, 2);
+  Session run(alone, options());
+  run.protect("u", u);
+  run.protect("f", f);
+  const auto set = run.declare("set", {reads("u"), writes("f")});
+  run.checkpoint();
+  run.compute(set, [&] {
+    f[0] = 5;
+    run.wait();
+  });
+  EXPECT_NE(run.status().last_error.find("a call of the session inside of a computation"), std::string::npos)
+      << run.status().last_error;
+}
+
+TEST_F(ComputeTest, memory_that_is_exchanged_while_a_line_waits_costs_the_line) {
+  for (const bool swaps : {true, false}) {
+    fs::remove_all(dir_);
+    std::vector<double> u(10, 1), f(10, 2);
+    Session run(alone, options());
+    run.protect("u", u);
+    run.protect("f", f);
+    const auto set = run.declare("set", {reads("u"), writes("f")});
+    run.checkpoint();
+    if (swaps)
+      std::swap(u, f);
+    else
+      f.resize(20);
+    run.compute(set, [&] { std::fill(f.begin(), f.end(), 3); });
+    run.wait();
+    EXPECT_NE(run.status().last_error.find("was exchanged, or changed its size, while the line waited for it"),
+              std::string::npos)
+        << run.status().last_error;
+  }
+}
+
+TEST_F(ComputeTest, counts_of_cells_are_saved_with_their_cells) {
+  std::vector<double> cells(30, 1);
+  std::vector<int> counts(3, 4);
+  {
+    Session run(alone, options());
+    run.protect("p", filled_slots(cells.data(), counts.data(), 3, 10));
+    const auto count = run.declare("count", {writes("p.counts")});
+    run.checkpoint();
+    run.compute(count, [&] { counts.assign(3, 2); });
+    EXPECT_EQ(run.status().left_out_bytes, 0U);
+    run.wait();
+  }
+  counts.assign(3, 0);
+  Session run(alone, options());
+  run.protect("p", filled_slots(cells.data(), counts.data(), 3, 10));
+  EXPECT_TRUE(run.resume().resumed);
+  EXPECT_EQ(counts, std::vector<int>(3, 4));
+}
+
+TEST_F(ComputeTest, a_view_that_throws_costs_one_line) {
+  std::vector<double> u(10, 1), f(10, 2);
+  bool throws = false;
+  Session run(alone, options({{"timeout", "5"}}));
+  RegionSpec spec;
+  spec.name = "u";
+  spec.type = type_of<double>();
+  spec.view = [&] {
+    if (throws) throw std::runtime_error("not now");
+    return detail::dense_view(u.data(), {10}, sizeof(double));
+  };
+  run.protect(spec);
+  run.protect("f", f);
+  const auto set = run.declare("set", {reads("u"), writes("f")});
+  for (int step = 0; step < 3; ++step) {
+    throws = step == 1;
+    run.checkpoint();
+    run.compute(set, [&] { f.assign(10, step); });
+    run.wait();
+  }
+  EXPECT_EQ(run.status().committed, 2U);
+  EXPECT_NE(run.status().last_error.find("not now"), std::string::npos) << run.status().last_error;
+}
+
+TEST_F(ComputeTest, a_loop_that_runs_again_declares_again) {
+  Session run(alone, options());
+  int rounds = 0;
+  run.loop([&] {
+    std::vector<double> u(static_cast<std::size_t>(10 + rounds), 1), f(10, 2);
+    run.protect("u", u);
+    const auto first = run.declare("first", {updates("u").in({{0, 10 + rounds}})});
+    run.protect("f", f);
+    (void)run.declare("second", {reads("u"), writes("f")});
+    if (rounds++ == 1) return;
+    run.compute(first, [&] { u[0] = 3; });
+    run.rollback("for the test");
+  });
+  EXPECT_EQ(rounds, 2);
+}
+
+TEST_F(ComputeTest, a_step_that_needs_too_much_costs_its_line_alone) {
+  std::vector<double> u(1000, 1), f(1000, 2);
+  Session run(alone, options({{"staging_limit", "12KiB"}}));
+  run.protect("u", u);
+  run.protect("f", f);
+  const auto set = run.declare("set", {reads("u"), writes("f")});
+  const auto look = run.declare("look", {reads("f")});
+  for (int step = 0; step < 4; ++step) {
+    run.checkpoint();
+    if (step == 1) run.compute(look, [] {});
+    run.compute(set, [&] { f.assign(1000, step); });
+    run.wait();
+  }
+  EXPECT_EQ(run.status().committed, 3U) << run.status().last_error;
 }
 
 // ---- random programs ------------------------------------------------------------------------------------------

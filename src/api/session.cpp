@@ -85,7 +85,7 @@ void Session::begin(Computation computation) {
 }
 void Session::end() { impl_->end(); }
 void Session::enter(Computation computation) { impl_->begin(computation, true); }
-void Session::leave() { impl_->leave(); }
+void Session::leave(bool completed) { impl_->leave(completed); }
 void Session::wait() { impl_->wait(); }
 Verified Session::verify() { return impl_->verify(); }
 void Session::prune(int keep) { impl_->prune(keep); }

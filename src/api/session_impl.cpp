@@ -214,7 +214,6 @@ void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
   }
   engine_ = std::make_unique<engine::Engine>(std::move(config), std::move(hooks), std::move(app));
   value_or_throw(engine_->open());
-  if (settings_.check_access && !check_) check_ = value_or_throw(check::AccessCheck::make());
   if (settings_.signals && !signals_) signals_ = std::make_unique<api::SignalListener>();
   describe_job(topology, app_comm);
 }
@@ -312,6 +311,7 @@ engine::EngineConfig Session::Impl::make_config(const engine::Topology& topology
   config.regions = &regions_;
   config.statics = &statics_;
   config.declared = &declared_;
+  config.running = &running_;
   config.saved_statics = saved_statics_;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   config.capture_threads =
@@ -367,7 +367,12 @@ select::NamedAccess internal(const Access& access) {
   select::NamedAccess out{access.region, {0, static_cast<select::Mode>(access.mode), {}, {}}};
   if (!access.range.empty()) out.how.range.emplace();
   for (const auto& range : access.range) out.how.range->push_back({range.begin, range.end});
-  for (const auto& reach : access.stencil) out.how.stencil.push_back({reach.first, reach.last + 1});
+  for (const auto& reach : access.stencil) {
+    constexpr std::int64_t far = std::int64_t{1} << 60;
+    if (reach.first < -far || reach.last > far)
+      throw Error(Code::invalid_argument, cat("region '", access.region, "': no stencil reaches that far"));
+    out.how.stencil.push_back({reach.first, reach.last + 1});
+  }
   return out;
 }
 }  // namespace
@@ -384,11 +389,10 @@ Computation Session::Impl::declare(const std::string& name, const std::vector<Ac
   }
   select::Declared tried = declared_;
   const auto number = value_or_throw(tried.declare(name, std::move(all)));
-  const auto effects = value_or_throw(tried.effects_on(engine::regions_for_select(regions_, statics_)));
-  for (const auto& effect : effects[number])
+  const auto known = value_or_throw(engine::regions_for_select(regions_, statics_));
+  for (const auto& effect : value_or_throw(tried.effects_on(number, known)))
     if (effect.region >= regions_.specs().size() && !effect.changes.empty())
-      throw Error(Code::invalid_argument, cat("computation '", name, "' changes region '",
-                                              statics_.specs()[effect.region - regions_.specs().size()].name,
+      throw Error(Code::invalid_argument, cat("computation '", name, "' changes region '", known[effect.region].name,
                                               "', which is static: protect what changes with protect()"));
   declared_ = std::move(tried);
   return {static_cast<int>(number)};
@@ -398,68 +402,16 @@ void Session::Impl::begin(Computation computation, bool scoped) {
   if (computation.number < 0 || static_cast<std::size_t>(computation.number) >= declared_.size())
     throw Error(Code::invalid_argument,
                 "compute() was called with a computation that this session has not declared: call declare() before");
-  if (engine_->is_deciding()) engine_->before(static_cast<std::size_t>(computation.number));
-  if (!check_) return;
-  if (!running_.empty()) check_->give_up();
-  running_.push_back({computation.number, scoped});
-  begin_check(computation.number);
+  running_.push_back(static_cast<std::size_t>(computation.number));
+  scoped_.push_back(scoped);
+  engine_->before(running_.back());
 }
 
-void Session::Impl::end_last() {
-  if (check_) tell_findings(check_->end(), running_.back().computation);
+void Session::Impl::end_last(bool completed) {
+  const auto computation = running_.back();
   running_.pop_back();
-}
-
-// ---- the option check_access
-
-void Session::Impl::begin_check(int computation) {
-  ++checked_;
-  View nothing;
-  nothing.valid = false;
-  std::vector<check::Layout> regions;
-  auto effects = declared_.effects_on(engine::regions_for_select(regions_, statics_));
-  if (!effects) return;  // that region is gone: the next line says so
-  for (const auto* set : {&regions_, &statics_})
-    for (const auto& spec : set->specs())
-      regions.emplace_back(spec.save || !declared_.names(spec.name) ? nothing : spec.view(), spec.type.size);
-  checked_effects_ = std::move((*effects)[static_cast<std::size_t>(computation)]);
-  check_->begin(computation, regions, checked_effects_);
-}
-
-namespace {
-const char* what_is_false(check::Fault fault) {
-  switch (fault) {
-    case check::Fault::reads:
-      return "reads";
-    case check::Fault::writes:
-      return "writes";
-    case check::Fault::reads_early:
-      return "is declared to overwrite, and reads before that,";
-    case check::Fault::skips:
-      return "is declared to overwrite, and does not,";
-  }
-  return "";
-}
-}  // namespace
-
-void Session::Impl::tell_findings(const std::vector<check::Finding>& findings, int computation) {
-  for (const auto& finding : findings) {
-    const auto changing = regions_.specs().size();
-    const auto& region = finding.region < changing ? regions_.specs()[finding.region].name
-                                                   : statics_.specs()[finding.region - changing].name;
-    const auto& name = declared_.name(static_cast<std::size_t>(computation));
-    const char* const what = what_is_false(finding.fault);
-    if (!told_.insert(cat(name, '\n', region, '\n', what)).second) continue;
-    ++false_declarations_;
-    const bool undeclared = finding.fault == check::Fault::reads || finding.fault == check::Fault::writes;
-    std::string sentence = cat("the computation '", name, "' ", what, " region '", region, "'",
-                               undeclared ? ", which it does not declare" : "", ": element ",
-                               region::describe_shape(finding.index), " of rank ", rank);
-    if (finding.elements > 1) sentence += cat(" and ", finding.elements - 1, " more");
-    if (finding.code != 0) sentence += cat(", ", check::place_of(finding.code));
-    journal_->insist(sentence);
-    journal_->event("false_declaration", {api::Journal::text("what", sentence)});
-  }
+  scoped_.pop_back();
+  if (engine_) engine_->after(computation, completed);
 }
 
 Outcome Session::Impl::checkpoint(bool forced) {
@@ -702,10 +654,6 @@ bool Session::Impl::close() {
   if (!engine_) return true;
   meet_to_close();
   engine_->give_up_undecided();
-  if (check_)
-    journal_->say(cat("check_access: ", counted(checked_, "computation"), " looked at, ",
-                      counted(false_declarations_, "false declaration"), " on this rank"));
-  check_.reset();
   const auto waited = engine_->drain();
   try {
     settings_.throw_errors = false;  // a destructor says it, and does not throw

@@ -16,7 +16,6 @@
 #include "api/options.h"
 #include "api/signals.h"
 #include "backstay/session.hpp"
-#include "check/access_check.h"
 #include "engine/engine.h"
 #include "engine/staging.h"
 #if BACKSTAY_HAVE_MPI
@@ -83,12 +82,12 @@ class Session::Impl {
   void begin(Computation computation, bool scoped);
   /// The one that began last, unless that ends with leave().
   void end() {
-    if (!running_.empty() && !running_.back().scoped) end_last();
+    if (!running_.empty() && !scoped_.back()) end_last(true);
   }
-  /// The last one that is scoped, and what it left open.
-  void leave() {
+  /// The last one that is scoped, and what it left open. Not `completed`: its body threw.
+  void leave(bool completed) {
     end();
-    if (!running_.empty()) end_last();
+    if (!running_.empty()) end_last(completed);
   }
   /// What was undecided of the newest checkpoint is saved, before memory changes in a way that nobody declares.
   void decide() {
@@ -206,18 +205,9 @@ class Session::Impl {
   region::RegionSet regions_;
   region::RegionSet statics_;
   select::Declared declared_;
-  std::unique_ptr<check::AccessCheck> check_;  ///< with the option check_access
-  struct Running {
-    int computation = -1;
-    bool scoped = false;
-  };
-  std::vector<Running> running_;  ///< computations inside each other, with check_access
-  void end_last();
-  std::uint64_t checked_ = 0, false_declarations_ = 0;
-  std::set<std::string> told_;  ///< of those, each once
-  select::Effects checked_effects_;
-  void begin_check(int computation);
-  void tell_findings(const std::vector<check::Finding>& findings, int computation);
+  std::vector<std::size_t> running_;  ///< computations, inside each other
+  std::vector<bool> scoped_;          ///< of these: it ends with leave()
+  void end_last(bool completed);
   std::shared_ptr<store::Store> memory_;  ///< of level memory: it outlives the engine
   std::string local_dir_;
   int node_ = 0;

@@ -61,10 +61,11 @@ void Session::Impl::loop(const std::function<void()>& body) {
 }
 
 std::function<void()> Session::Impl::what_was_protected() {
-  return [this, regions = regions_.names(), statics = statics_.names()] {
+  return [this, regions = regions_.names(), statics = statics_.names(), declared = declared_.size()] {
     if (engine_) engine_->give_up_undecided(regions);
     regions_.keep_only(regions);
     statics_.keep_only(statics);
+    declared_.keep_first(declared);
   };
 }
 

@@ -500,7 +500,10 @@ Result<void> Engine::capture_memory(Checkpoint& checkpoint, bool at_once) {
     if (!undecided_ || !undecided_->waiting.contains(i)) decided.push_back(&regions_.specs()[i]);
   checkpoint.capture.clear();
   const auto captured = capture_more(decided, capture_options(), checkpoint.capture);
-  if (!captured) undecided_.reset();
+  if (!captured) {
+    undecided_.reset();
+    is_needed_.clear();  // it may have been too much
+  }
   return captured;
 }
 
@@ -511,54 +514,128 @@ Result<void> Engine::capture_memory(Checkpoint& checkpoint, bool at_once) {
 // element that is not overwritten before it is read, what it held at the checkpoint. Both follow from what is declared
 // alone; what happened the last time (is_needed_) only says what is worth waiting for.
 
-std::vector<select::Region> regions_for_select(const region::RegionSet& regions, const region::RegionSet& statics) {
+namespace {
+/// Nothing for what callbacks save.
+Result<View> view_of(const RegionSpec& spec) {
+  try {
+    return spec.save ? View{} : spec.view();
+  } catch (const std::exception& e) {
+    return fail(Code::user, "region '", spec.name, "': where it lies cannot be told: ", e.what());
+  }
+}
+}  // namespace
+
+Result<std::vector<select::Region>> regions_for_select(const region::RegionSet& regions,
+                                                       const region::RegionSet& statics) {
   std::vector<select::Region> out;
   for (const auto* set : {&regions, &statics})
-    for (const auto& spec : set->specs())
-      out.push_back({spec.name, spec.save ? Extents{} : spec.view().shape, static_cast<std::int64_t>(spec.type.size)});
+    for (const auto& spec : set->specs()) {
+      auto view = view_of(spec);
+      if (!view) return view.failure();
+      out.push_back({spec.name, std::move(view->shape), static_cast<std::int64_t>(spec.type.size)});
+    }
   return out;
 }
 
-/// Waits for regions that computations overwrite. A callback may look at anything, what is the same on all ranks must
-/// be saved at one moment, and cells in use are no range of a region: those are saved at once.
 Result<std::unique_ptr<Undecided>> Engine::undecided_regions() const {
-  auto out = std::make_unique<Undecided>(Undecided{{}, {}, select::OpenCheckpoint({}), {}});
-  out->regions = regions_for_select(regions_, static_regions_);
-  auto effects = config_.declared->effects_on(out->regions);
-  if (!effects) return effects.failure();
-  out->effects = std::move(*effects);
-  std::set<std::size_t> overwritten;
-  for (const auto& computation : out->effects)
-    for (const auto& effect : computation)
-      if (!effect.overwrites.empty()) overwritten.insert(effect.region);
+  auto regions = regions_for_select(regions_, static_regions_);
+  if (!regions) return regions.failure();
+  auto out = std::make_unique<Undecided>();
+  out->regions = std::move(*regions);
+  for (std::size_t c = 0; c < config_.declared->size(); ++c) {
+    auto effects = config_.declared->effects_on(c, out->regions);
+    out->effects.push_back(effects ? std::move(*effects) : select::Effects{});
+  }
+  for (const auto& spec : regions_.specs()) {
+    const auto view = view_of(spec);
+    if (!view) return view.failure();
+    out->memory.push_back(view->data);
+  }
   select::Elements elements(out->regions.size());
-  for (const std::size_t i : overwritten) {
-    if (i >= regions_.specs().size()) continue;  // a static one
-    const auto& spec = regions_.specs()[i];
-    if (spec.save || spec.placement.kind == Placement::Kind::replicated || !spec.view().run_lengths.empty()) continue;
-    elements[i].add(select::box_of(out->regions[i].shape));
-    if (elements[i].empty()) continue;
-    const auto known = is_needed_.find(spec.name);
-    if (known == is_needed_.end() || !known->second) out->waiting.insert(i);
+  for (const std::size_t region : worth_waiting_for(*out)) {
+    elements[region].add(select::box_of(out->regions[region].shape));
+    const auto known = is_needed_.find(out->regions[region].name);
+    if (known == is_needed_.end() || !known->second) out->waiting.insert(region);
   }
   out->elements = select::OpenCheckpoint(std::move(elements));
   return out;
 }
 
+/// Regions that computations overwrite. A callback may look at anything, what is the same on all ranks must be saved at
+/// one moment, cells in use (and their counts) are no range of a region, and of what a computation is changing, or one
+/// uses that cannot be declared now, nothing is known: those are saved at once.
+std::set<std::size_t> Engine::worth_waiting_for(const Undecided& undecided) const {
+  std::set<std::size_t> out;
+  for (const auto& computation : undecided.effects)
+    for (const auto& effect : computation)
+      if (!effect.overwrites.empty() && effect.region < regions_.specs().size()) out.insert(effect.region);
+  std::set<std::string> others;
+  for (std::size_t c = 0; c < undecided.effects.size(); ++c)
+    if (undecided.effects[c].empty())
+      for (auto& name : config_.declared->regions_of(c)) others.insert(std::move(name));
+  for (const auto& spec : regions_.specs())
+    if (const auto view = view_of(spec); view && !view->run_lengths.empty())
+      others.insert({spec.name, spec.name + ".counts"});
+  if (config_.running != nullptr)
+    for (const std::size_t c : *config_.running)
+      for (auto& name : config_.declared->regions_of(c)) others.insert(std::move(name));
+  std::erase_if(out, [&](std::size_t i) {
+    const auto& spec = regions_.specs()[i];
+    const auto view = view_of(spec);  // one that is somewhere else each time cannot be watched
+    return spec.save || spec.placement.kind == Placement::Kind::replicated || others.contains(spec.name) || !view ||
+           view->data != undecided.memory[i];
+  });
+  return out;
+}
+
 void Engine::before(std::size_t computation) {
+  if (!undecided_ || computation >= undecided_->effects.size() || look_for_exchanged()) return;
+  for (const auto& [region, elements] : undecided_->elements.read(undecided_->effects[computation])) save(region);
+  if (open_line_ && undecided_->waiting.empty()) hand_over();
+}
+
+void Engine::after(std::size_t computation, bool completed) {
   if (!undecided_ || computation >= undecided_->effects.size()) return;
   const auto& effects = undecided_->effects[computation];
   std::vector<std::size_t> open;
   for (const auto& effect : effects)
-    if (!undecided_->elements.is_decided(effect.region)) open.push_back(effect.region);
-  if (open.empty()) return;
-  for (const auto& [region, elements] : undecided_->elements.meet(effects)) {
-    save(region);
-    std::erase(open, region);
+    if (!effect.changes.empty() && !undecided_->elements.is_decided(effect.region)) open.push_back(effect.region);
+  if (!completed) {
+    const auto waits = std::ranges::find_if(open, [&](auto region) { return undecided_->waiting.contains(region); });
+    if (open_line_ && waits != open.end())
+      give_up(fail(Code::user, "a computation ended by an exception while the line waited for region '",
+                   undecided_->regions[*waits].name, "', which it overwrites: what it has overwritten is not known"));
+    return;
   }
+  undecided_->elements.overwrite(effects);
   for (const std::size_t region : open)
     if (undecided_->elements.is_decided(region)) leave_out(region);
   if (open_line_ && undecided_->waiting.empty()) hand_over();
+}
+
+/// What waits has to lie where it lay, or nobody knows what is there now. True: the line was given up.
+bool Engine::look_for_exchanged() {
+  for (const std::size_t region : undecided_->waiting) {
+    const auto& about = undecided_->regions[region];
+    const auto* spec = regions_.find(about.name);
+    const auto view = spec == nullptr ? Result<View>(View{}) : view_of(*spec);
+    if (view && view->data == undecided_->memory[region] && view->shape == about.shape) continue;
+    give_up(
+        fail(Code::invalid_argument, "the memory of region '", about.name, "' was exchanged, or changed its size, ",
+             "while the line waited for it: do that inside of a compute() that declares it, or use checkpoint(now)"));
+    return true;
+  }
+  return false;
+}
+
+bool Engine::is_changed_by_a_running_one(std::size_t region) const {
+  if (config_.running == nullptr) return false;
+  return std::ranges::any_of(*config_.running, [&](std::size_t c) {
+    return c < undecided_->effects.size() &&
+           std::ranges::any_of(
+               undecided_->effects[c],
+               [&](const auto& effect) { return effect.region == region && !effect.changes.empty(); });
+  });
 }
 
 /// As it is now: nothing has changed of it but what is overwritten before it is read.
@@ -567,11 +644,8 @@ void Engine::save(std::size_t region) {
   is_needed_[name] = true;
   undecided_->elements.decide(region);
   if (undecided_->waiting.erase(region) == 0 || !open_line_->captured) return;
-  const auto* spec = regions_.find(name);
-  open_line_->captured =
-      spec == nullptr ? fail(Code::invalid_argument, "region '", name,
-                             "' is not protected any more, and it was not decided yet ", "whether the line needs it")
-                      : capture_more({spec}, capture_options(), open_line_->capture);
+  open_line_->captured = capture_more({regions_.find(name)}, capture_options(), open_line_->capture);
+  if (!open_line_->captured) is_needed_.clear();
 }
 
 void Engine::leave_out(std::size_t region) {
@@ -584,10 +658,23 @@ void Engine::leave_out(std::size_t region) {
 
 void Engine::hand_over() { background_->put(std::move(open_line_)); }
 
+void Engine::give_up(const Failure& why) {
+  open_line_->captured = why;
+  hand_over();
+  undecided_.reset();
+}
+
 void Engine::decide() {
-  if (!undecided_) return;
-  for (const auto& [region, elements] : undecided_->elements.rest())
-    if (undecided_->waiting.contains(region)) save(region);
+  if (open_line_ && look_for_exchanged()) return;
+  if (open_line_)
+    for (const std::size_t region : std::set(undecided_->waiting)) {
+      if (is_changed_by_a_running_one(region))
+        return give_up(fail(Code::invalid_argument,
+                            "a call of the session inside of a computation came while the line ", "waited for region '",
+                            undecided_->regions[region].name, "', which that overwrites: make ",
+                            "it outside, or use checkpoint(now)"));
+      save(region);
+    }
   if (open_line_) hand_over();
   undecided_.reset();
 }
@@ -598,11 +685,8 @@ void Engine::give_up_undecided(const std::vector<std::string>& still_there) {
     return std::ranges::find(still_there, undecided_->regions[region].name) == still_there.end();
   });
   if (gone == undecided_->waiting.end()) return;
-  open_line_->captured =
-      fail(Code::invalid_argument, "the program left the loop, or its session, before it was decided whether the line ",
-           "needs region '", undecided_->regions[*gone].name, "': checkpoint(now) saves all at once");
-  hand_over();
-  undecided_.reset();
+  give_up(fail(Code::invalid_argument, "the program left the loop, or its session, before it was decided whether the ",
+               "line needs region '", undecided_->regions[*gone].name, "': checkpoint(now) saves all at once"));
 }
 
 bool Engine::must_look_after_statics(const std::vector<bool>& levels) const {

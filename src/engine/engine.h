@@ -40,11 +40,12 @@ struct EngineConfig {
   bool lenient = false;  ///< regions=lenient
   double agreement_period = 0.02;
   std::string program;
-  std::shared_ptr<store::Store> memory;        ///< of level memory; null: a new one
-  region::RegionSet* regions = nullptr;        ///< not owned; null: the engine's own
-  region::RegionSet* statics = nullptr;        ///< the same of those that do not change
-  const select::Declared* declared = nullptr;  ///< computations; not owned; null: there are none
-  std::uint64_t saved_statics = 0;             ///< changes() of those when they were last saved or put back; 0: never
+  std::shared_ptr<store::Store> memory;               ///< of level memory; null: a new one
+  region::RegionSet* regions = nullptr;               ///< not owned; null: the engine's own
+  region::RegionSet* statics = nullptr;               ///< the same of those that do not change
+  const select::Declared* declared = nullptr;         ///< computations; not owned; null: there are none
+  const std::vector<std::size_t>* running = nullptr;  ///< of these, inside each other; not owned; null: none
+  std::uint64_t saved_statics = 0;  ///< changes() of those when they were last saved or put back; 0: never
   /// For tests: what every store of a level is replaced by; empty: nothing.
   std::function<std::shared_ptr<store::Store>(std::shared_ptr<store::Store>)> wrap_store;
 };
@@ -59,9 +60,10 @@ struct EngineHooks {
 
 /// What of a checkpoint is not decided yet, on this rank.
 struct Undecided {
-  std::vector<select::Region> regions;   ///< as they were protected when it was taken
-  std::vector<select::Effects> effects;  ///< by computation
-  select::OpenCheckpoint elements;
+  std::vector<select::Region> regions;   ///< as they were protected when it was taken; static ones last
+  std::vector<const std::byte*> memory;  ///< of the regions, then
+  std::vector<select::Effects> effects;  ///< by computation; none: it is not known what it does
+  select::OpenCheckpoint elements{{}};
   std::set<std::size_t> waiting;  ///< regions that are neither saved nor left out
 };
 
@@ -84,10 +86,11 @@ class Engine {
 
   /// `signal`: this rank was asked to end. `now`: due, whatever the decision says.
   Result<Outcome> checkpoint(bool now, bool signal);
-  /// A declared computation begins, on this rank: what it reads goes into the checkpoint that is being decided, and
-  /// what it overwrites first does not. See docs/decisions/0016.
+  /// A declared computation begins, on this rank: what it reads goes into the checkpoint that is being decided.
   void before(std::size_t computation);
-  [[nodiscard]] bool is_deciding() const { return undecided_ != nullptr; }
+  /// It has ended: what it has overwritten does not, if nobody has read it before. Not `completed`: nobody knows what
+  /// it has overwritten. See docs/decisions/0016.
+  void after(std::size_t computation, bool completed);
   /// This rank decides at once: all that is undecided is saved, as it is now.
   void decide();
   /// The memory of regions that are not named may be gone: if one of them is undecided, the line is given up.
@@ -164,6 +167,10 @@ class Engine {
   Result<void> look_after_statics(const std::vector<bool>& levels, bool now);
   Result<void> capture_memory(Checkpoint& checkpoint, bool at_once);
   Result<std::unique_ptr<Undecided>> undecided_regions() const;
+  [[nodiscard]] std::set<std::size_t> worth_waiting_for(const Undecided& undecided) const;
+  [[nodiscard]] bool is_changed_by_a_running_one(std::size_t region) const;
+  bool look_for_exchanged();
+  void give_up(const Failure& why);
   [[nodiscard]] CaptureOptions capture_options() const {
     return {groups_.app().rank(), config_.capture_threads, config_.staging_limit};
   }
@@ -224,7 +231,9 @@ class Engine {
 
 /// What declarations are about: type and shape, as they are now; static regions last. Those that callbacks save have no
 /// shape.
-std::vector<select::Region> regions_for_select(const region::RegionSet& regions, const region::RegionSet& statics);
+/// Code::user: a view threw.
+Result<std::vector<select::Region>> regions_for_select(const region::RegionSet& regions,
+                                                       const region::RegionSet& statics);
 
 /// The number of the newest committed line that the directory of a node holds at any level; 0: none.
 std::uint64_t newest_line_on_node(const std::string& local_dir);

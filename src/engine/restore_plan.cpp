@@ -185,8 +185,9 @@ Result<RegionPlan> plan_left_out(const RegionSpec& spec, const SavedRegions& sav
     return mismatch(spec.name,
                     "was left out of the line, as a declared computation overwrites it, and is protected by "
                     "callbacks now: protect it as then");
+  const auto& refs = saved.of(spec.name);
   const auto without = saved.times_left_out(spec.name);
-  if (without < static_cast<std::size_t>(saved_ranks))
+  if (std::any_of(refs.begin(), refs.end(), [](const auto& ref) { return ref.about->bytes > 0; }))
     return mismatch(spec.name,
                     cat("was saved by some ranks, and left out by ", without, " of ", saved_ranks,
                         ", so that it comes back only on as many ranks, where each has the same part of it"));
@@ -221,7 +222,7 @@ Result<RegionPlan> plan_region(const RegionSpec& spec, const SavedRegions& saved
 std::optional<RegionPlan> plan_own(const RegionSpec& spec, const SavedRegions& saved, int rank) {
   if (const auto* entry = saved.left_out(spec.name, rank); entry != nullptr && !spec.save) {
     RegionPlan plan;
-    plan.shape = entry->shape;
+    plan.shape = spec.placement.kind == Placement::Kind::block ? spec.view().shape : entry->shape;
     return plan;
   }
   const auto& refs = saved.of(spec.name);

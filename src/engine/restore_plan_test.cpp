@@ -47,23 +47,42 @@ TEST(restore_plan, another_decomposition_takes_parts) {
 }
 
 TEST(restore_plan, what_a_rank_left_out_gets_its_shape_and_no_data) {
-  const auto whole = block({4}, {0}, {4});
-  std::vector<format::Table> t = tables({saved(0, {4}, whole)});
-  t.push_back({"j", 1, "f", {}, {{1, "u", {4}}}});
+  std::vector<format::Table> t = tables({saved(0, {4}, {})});
+  t.push_back({"j", 1, "f", {}, {{1, "u", {6}}}});
   const SavedRegions regions(t);
-  EXPECT_EQ(plan_own(spec(whole), regions, 0)->pieces.size(), 1U);
-  for (const auto& plan :
-       {plan_own(spec(whole), regions, 1), std::optional(*plan_region(spec(whole), regions, 2, 1, 2))}) {
+  std::vector<double> data(4);
+  RegionSpec u = spec({});
+  u.view = [&] { return detail::dense_view(data.data(), {4}, sizeof(double)); };
+  EXPECT_EQ(plan_own(u, regions, 0)->pieces.size(), 1U);
+  for (const auto& plan : {plan_own(u, regions, 1), std::optional(*plan_region(u, regions, 2, 1, 2))}) {
     ASSERT_TRUE(plan);
-    EXPECT_EQ(plan->shape, Extents{4});
+    EXPECT_EQ(plan->shape, Extents{6});
     EXPECT_TRUE(plan->pieces.empty());
   }
   region::RegionSet all;
-  RegionSpec u = spec(whole);
-  std::vector<double> data(4);
-  u.view = [&] { return detail::dense_view(data.data(), {4}, sizeof(double)); };
   ASSERT_TRUE(all.add(u).ok());
   EXPECT_TRUE(check_names(all, regions).ok());
+}
+
+/// It has nothing to put back, so its other boundaries do not matter.
+TEST(restore_plan, a_block_that_was_left_out_has_the_shape_of_the_block_now) {
+  std::vector<double> data(3);
+  RegionSpec u = spec(block({4}, {0}, {3}));
+  u.view = [&] { return detail::dense_view(data.data(), {3}, sizeof(double)); };
+  const std::vector<format::Table> t{{"j", 1, "f", {}, {{0, "u", {2}}, {1, "u", {2}}}}};
+  EXPECT_EQ(plan_own(u, SavedRegions(t), 0)->shape, Extents{3});
+}
+
+/// A rank without elements has saved nothing, and left nothing out.
+TEST(restore_plan, empty_parts_are_on_either_side) {
+  RegionSpec u = spec(distributed_list());
+  std::vector<double> data(2);
+  u.view = [&] { return detail::dense_view(data.data(), {2}, sizeof(double)); };
+  std::vector<format::Table> t = tables({saved(0, {0}, distributed_list())});
+  t.push_back({"j", 1, "f", {}, {{1, "u", {2}}}});
+  const auto plan = plan_region(u, SavedRegions(t), 2, 0, 1);
+  ASSERT_TRUE(plan.ok()) << plan.failure().what;
+  EXPECT_TRUE(plan->pieces.empty());
 }
 
 TEST(restore_plan, on_other_ranks_all_or_none_have_left_a_region_out) {

@@ -16,7 +16,7 @@ Result<Box> range_of(const Computation& computation, const Access& access, const
   if (range.size() != all.size())
     return wrong("the range has ", range.size(), " dimensions, and the region has ", all.size());
   for (std::size_t d = 0; d < all.size(); ++d)
-    if (range[d].begin < 0 || range[d].end > all[d].end)
+    if (range[d].begin < 0 || range[d].end > all[d].end || range[d].end < range[d].begin)
       return wrong("the range ", range[d].begin, " to ", range[d].end, " of dimension ", d, " is not inside 0 to ",
                    all[d].end);
   return range;

@@ -33,29 +33,24 @@ Result<std::size_t> Declared::declare(const std::string& name, std::vector<Named
   return static_cast<std::size_t>(known - computations_.begin());
 }
 
-Result<std::vector<Effects>> Declared::effects_on(const std::vector<Region>& regions) const {
-  std::vector<Effects> out;
-  for (const auto& named : computations_) {
-    Computation computation{named.name, {}};
-    for (const auto& access : named.accesses) {
-      const auto region = std::ranges::find(regions, access.region, &Region::name);
-      if (region == regions.end())
-        return fail(Code::not_found, "computation '", named.name, "' uses a region '", access.region,
-                    "' that is not protected: protect it first, or leave it out of the declaration");
-      computation.accesses.push_back(access.how);
-      computation.accesses.back().region = static_cast<std::size_t>(region - regions.begin());
-    }
-    auto effects = effects_of(computation, regions);
-    if (!effects) return effects.failure();
-    out.push_back(std::move(*effects));
+Result<Effects> Declared::effects_on(std::size_t computation, const std::vector<Region>& regions) const {
+  const Named& named = computations_[computation];
+  Computation resolved{named.name, {}};
+  for (const auto& access : named.accesses) {
+    const auto region = std::ranges::find(regions, access.region, &Region::name);
+    if (region == regions.end())
+      return fail(Code::not_found, "computation '", named.name, "' uses a region '", access.region,
+                  "' that is not protected: protect it first, or leave it out of the declaration");
+    resolved.accesses.push_back(access.how);
+    resolved.accesses.back().region = static_cast<std::size_t>(region - regions.begin());
   }
-  return out;
+  return effects_of(resolved, regions);
 }
 
-bool Declared::names(const std::string& region) const {
-  return std::ranges::any_of(computations_, [&](const Named& named) {
-    return std::ranges::any_of(named.accesses, [&](const NamedAccess& access) { return access.region == region; });
-  });
+std::vector<std::string> Declared::regions_of(std::size_t computation) const {
+  std::vector<std::string> out;
+  for (const auto& access : computations_[computation].accesses) out.push_back(access.region);
+  return out;
 }
 
 std::vector<std::string> Declared::signature() const {

@@ -1,6 +1,7 @@
 // The computations that a program has declared, by the names of the regions they use.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -23,11 +24,12 @@ class Declared {
   /// or a name in use with others.
   Result<std::size_t> declare(const std::string& name, std::vector<NamedAccess> accesses);
   [[nodiscard]] std::size_t size() const { return computations_.size(); }
-  [[nodiscard]] const std::string& name(std::size_t computation) const { return computations_[computation].name; }
-  /// A declaration names this region.
-  [[nodiscard]] bool names(const std::string& region) const;
-  /// What each does to these regions. Code::not_found: a region is not among them; others as effects_of().
-  [[nodiscard]] Result<std::vector<Effects>> effects_on(const std::vector<Region>& regions) const;
+  /// What it does to these regions. Code::not_found: a region is not among them; others as effects_of().
+  [[nodiscard]] Result<Effects> effects_on(std::size_t computation, const std::vector<Region>& regions) const;
+  /// The names of the regions that it uses.
+  [[nodiscard]] std::vector<std::string> regions_of(std::size_t computation) const;
+  /// Forgets all but the first ones.
+  void keep_first(std::size_t computations) { computations_.resize(std::min(computations, size())); }
   /// One line for each with what must be the same on every rank; ranges need not be.
   [[nodiscard]] std::vector<std::string> signature() const;
 

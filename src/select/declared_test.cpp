@@ -42,17 +42,29 @@ TEST(declared, a_computation_without_name_or_accesses_is_refused) {
 TEST(declared, effects_are_those_of_the_regions_by_name) {
   Declared declared;
   ASSERT_TRUE(declared.declare("flux", {access("f", Mode::write), access("u", Mode::read)}));
-  const auto effects = declared.effects_on(regions);
+  const auto effects = declared.effects_on(0, regions);
   ASSERT_TRUE(effects.ok());
-  ASSERT_EQ(effects->front().size(), 2U);
-  EXPECT_EQ(effects->front()[0].reads.volume(), 10);
-  EXPECT_EQ(effects->front()[1].overwrites.volume(), 12);
+  ASSERT_EQ(effects->size(), 2U);
+  EXPECT_EQ((*effects)[0].reads.volume(), 10);
+  EXPECT_EQ((*effects)[1].overwrites.volume(), 12);
+  EXPECT_EQ(declared.regions_of(0), (std::vector<std::string>{"f", "u"}));
+}
+
+TEST(declared, the_later_ones_can_be_forgotten) {
+  Declared declared;
+  ASSERT_TRUE(declared.declare("a", {access("u", Mode::read)}));
+  ASSERT_TRUE(declared.declare("b", {access("u", Mode::read)}));
+  declared.keep_first(1);
+  EXPECT_EQ(declared.size(), 1U);
+  EXPECT_EQ(*declared.declare("b", {access("f", Mode::write)}), 1U);
+  declared.keep_first(5);
+  EXPECT_EQ(declared.size(), 2U);
 }
 
 TEST(declared, a_region_that_is_not_there_is_named) {
   Declared declared;
   ASSERT_TRUE(declared.declare("flux", {access("g", Mode::write)}));
-  const auto effects = declared.effects_on(regions);
+  const auto effects = declared.effects_on(0, regions);
   ASSERT_FALSE(effects.ok());
   EXPECT_EQ(effects.failure().code, Code::not_found);
   EXPECT_NE(effects.failure().what.find("computation 'flux' uses a region 'g' that is not protected"),

@@ -25,17 +25,20 @@ std::int64_t bytes_of(const Elements& elements, const std::vector<Region>& regio
   return bytes;
 }
 
-std::vector<std::pair<std::size_t, BoxSet>> OpenCheckpoint::meet(const Effects& effects) {
+std::vector<std::pair<std::size_t, BoxSet>> OpenCheckpoint::read(const Effects& effects) {
   std::vector<std::pair<std::size_t, BoxSet>> now;
   for (const auto& effect : effects) {
     BoxSet& undecided = undecided_[effect.region];
     if (undecided.empty()) continue;
     auto needed = undecided.in(effect.reads);
     undecided.remove(effect.reads);
-    undecided.remove(effect.overwrites);
     if (!needed.empty()) now.emplace_back(effect.region, std::move(needed));
   }
   return now;
+}
+
+void OpenCheckpoint::overwrite(const Effects& effects) {
+  for (const auto& effect : effects) undecided_[effect.region].remove(effect.overwrites);
 }
 
 std::vector<std::pair<std::size_t, BoxSet>> OpenCheckpoint::rest() {

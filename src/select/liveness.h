@@ -29,7 +29,15 @@ class OpenCheckpoint {
   /// `candidates`: what may have to be saved, that is what has changed since it can be made again otherwise.
   explicit OpenCheckpoint(Elements candidates) : undecided_(std::move(candidates)) {}
   /// Before a computation runs: what has to be saved now, by region.
-  [[nodiscard]] std::vector<std::pair<std::size_t, BoxSet>> meet(const Effects& effects);
+  [[nodiscard]] std::vector<std::pair<std::size_t, BoxSet>> read(const Effects& effects);
+  /// It has run.
+  void overwrite(const Effects& effects);
+  /// Both, where nothing is asked in between.
+  [[nodiscard]] std::vector<std::pair<std::size_t, BoxSet>> meet(const Effects& effects) {
+    auto now = read(effects);
+    overwrite(effects);
+    return now;
+  }
   /// The end of waiting: all that is undecided has to be saved.
   [[nodiscard]] std::vector<std::pair<std::size_t, BoxSet>> rest();
   [[nodiscard]] bool is_decided() const;

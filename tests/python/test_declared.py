@@ -1,7 +1,6 @@
 """Declared computations in Python: what a line leaves out, and what is refused."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -148,35 +147,3 @@ def test_a_table_whose_entries_cannot_be_is_refused(entries):
     table = {"job": "0" * 16, "line": 1, "file": "f", "left_out": entries, "segments": []}
     with pytest.raises(lines.Problem):
         lines.decode_table(json.dumps(table).encode(), 0)
-
-
-PROGRAM = """
-import sys
-import backstay, numpy as np
-run = backstay.Session(comm=False, every=1)
-u, f = np.ones(100000), np.ones(100000)
-run.protect("u", u)
-run.protect("f", f)
-flux = run.declare("flux", reads="u", writes="f")
-update = run.declare("update", updates="u", reads="f")
-run.resume()
-for step in range(3):
-    run.checkpoint()
-    run.compute(flux, np.multiply, u, 2, out=f if sys.argv[1] == "right" else u)
-    run.compute(update, np.add, u, f, out=u)
-print("sum", u.sum())
-"""
-
-
-@pytest.mark.parametrize(("way", "findings"), [("right", 0), ("wrong", 2)])
-def test_run_with_check_tells_what_is_false_and_the_program_goes_on(tmp_path, capfd, way, findings):
-    (tmp_path / "app.py").write_text(PROGRAM)
-    words = ["--", sys.executable, tmp_path / "app.py", way]
-    assert command("run", "-d", tmp_path / "plain", *words).status == 0
-    plain = capfd.readouterr()
-    assert command("run", "-d", tmp_path / "checked", "--check", *words).status == 0
-    checked = capfd.readouterr()
-    assert checked.out == plain.out and "sum" in plain.out
-    sentences = ["'flux' writes region 'u', which it does not declare", "to overwrite, and does not, region 'f'"]
-    assert all((sentence in checked.err) == (findings > 0) for sentence in sentences), checked.err
-    assert f"check_access: 6 computations looked at, {findings} false declarations on this rank" in checked.err

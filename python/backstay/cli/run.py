@@ -42,9 +42,6 @@ def run(
     hang: Annotated[
         Optional[float], typer.Option(help="Without output or event for so many seconds: a failure.")
     ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Compare what declared computations do with what they declare; slow.")
-    ] = False,
     mpirun: Annotated[Optional[str], typer.Option(help="The launcher. [default: mpirun or mpiexec on PATH]")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Sum up as JSON in the last line of the output.")] = False,
 ) -> None:
@@ -54,7 +51,6 @@ def run(
     """
     try:
         options = parse_options(opt or []) | _own_options(levels, interval, every)
-        options |= {"check_access": "on"} if check else {}
         job = Job(
             app=find_app(command[0]),
             arguments=tuple(command[1:]),

@@ -332,6 +332,7 @@ static void check_computations(const char* dir) {
   EXPECT(counters.left_out_bytes == 0 && counters.in_flight == 1);
   need(backstay_end(run, &e), &e);
   need(backstay_begin(run, ends, &e), &e);
+  need(backstay_end(run, &e), &e);
   need(backstay_status(run, &counters, &e), &e);
   EXPECT(counters.left_out_bytes == sizeof f);
   u[0] = f[0] = 5;
