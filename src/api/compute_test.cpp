@@ -396,6 +396,12 @@ TEST_F(ComputeTest, memory_that_is_exchanged_while_a_line_waits_costs_the_line) 
     EXPECT_NE(run.status().last_error.find("was exchanged, or changed its size, while the line waited for it"),
               std::string::npos)
         << run.status().last_error;
+    run.checkpoint();  // from now on it is saved at once
+    std::swap(u, f);
+    run.compute(set, [&] { std::fill(f.begin(), f.end(), 3); });
+    run.wait();
+    EXPECT_EQ(run.status().committed, 1U);
+    EXPECT_EQ(run.status().left_out_bytes, 0U);
   }
 }
 

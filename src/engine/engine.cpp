@@ -562,14 +562,15 @@ Result<std::unique_ptr<Undecided>> Engine::undecided_regions() const {
 }
 
 /// Regions that computations overwrite. A callback may look at anything, what is the same on all ranks must be saved at
-/// one moment, cells in use (and their counts) are no range of a region, and of what a computation is changing, or one
-/// uses that cannot be declared now, nothing is known: those are saved at once.
+/// one moment, cells in use (and their counts) are no range of a region, and of what a computation is changing, one
+/// uses that cannot be declared now, or lay elsewhere when it was looked for, nothing is known: those are saved at
+/// once.
 std::set<std::size_t> Engine::worth_waiting_for(const Undecided& undecided) const {
   std::set<std::size_t> out;
   for (const auto& computation : undecided.effects)
     for (const auto& effect : computation)
       if (!effect.overwrites.empty() && effect.region < regions_.specs().size()) out.insert(effect.region);
-  std::set<std::string> others;
+  std::set<std::string> others = exchanged_;
   for (std::size_t c = 0; c < undecided.effects.size(); ++c)
     if (undecided.effects[c].empty())
       for (auto& name : config_.declared->regions_of(c)) others.insert(std::move(name));
@@ -620,6 +621,7 @@ bool Engine::look_for_exchanged() {
     const auto* spec = regions_.find(about.name);
     const auto view = spec == nullptr ? Result<View>(View{}) : view_of(*spec);
     if (view && view->data == undecided_->memory[region] && view->shape == about.shape) continue;
+    exchanged_.insert(about.name);
     give_up(
         fail(Code::invalid_argument, "the memory of region '", about.name, "' was exchanged, or changed its size, ",
              "while the line waited for it: do that inside of a compute() that declares it, or use checkpoint(now)"));

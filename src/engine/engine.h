@@ -225,6 +225,7 @@ class Engine {
   std::unique_ptr<Undecided> undecided_;   ///< until the next call that all ranks make
   std::unique_ptr<Checkpoint> open_line_;  ///< waits for what is undecided
   std::map<std::string, bool> is_needed_;  ///< of regions that were undecided: they had to be saved the last time
+  std::set<std::string> exchanged_;        ///< regions whose memory was exchanged while a line waited: none waits again
   std::uint64_t left_out_bytes_ = 0;
   std::unique_ptr<Background> background_;
 };
