@@ -161,6 +161,10 @@ def test_loop_of_the_guide_goes_back_until_its_steps_succeed(forms, tmp_path):
     run(*on_ranks(RANKS, forms, "loop"), cwd=tmp_path, timeout=2 * LIMIT, env=env)
 
 
+def test_computations_of_the_guide_leave_their_fluxes_out(forms, tmp_path):
+    run(*on_ranks(RANKS, forms, "less"), cwd=tmp_path, timeout=2 * LIMIT, env={"BACKSTAY_POLICY": "wait"})
+
+
 @pytest.mark.parametrize(
     "what",
     [

@@ -1,6 +1,6 @@
 // Every form of protect() that the table of docs/guide/cpp.md has, as it stands there, and the specialisations below
 // it. `forms save` takes a checkpoint; `forms check`, on as many ranks, puts it back and compares all of it; `forms
-// loop` goes back until a step succeeds.
+// loop` goes back until a step succeeds; `forms less` leaves out what its computations overwrite.
 #include <backstay/backstay.hpp>
 #include <cstdint>
 #include <cstdio>
@@ -152,10 +152,38 @@ int go_back(backstay::Session& run) {
   return step == steps && u == 100 + steps && starts == 5 && dt == 1 ? 0 : 1;
 }
 
+/// The fluxes are in no line, and come again with the same values.
+int save_less(backstay::Session& run) {
+  constexpr int steps = 12;
+  int step = 0;
+  std::vector<double> u(1000, 1.0), flux(1000);
+  const auto fill = [](std::vector<double>& to, const std::vector<double>& from) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = from[i] / 4 + from[(i + 1) % from.size()] / 8;
+  };
+  const auto add = [](std::vector<double>& to, const std::vector<double>& what) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] += what[i];
+  };
+  run.protect("step", step);
+  run.protect("u", u);
+  run.protect("flux", flux);
+  run.resume();
+  const auto fluxes = run.declare("fluxes", {backstay::reads("u").around({{-1, 1}}), backstay::writes("flux")});
+  const auto update = run.declare("update", {backstay::reads("flux"), backstay::updates("u")});
+  while (step < steps) {
+    run.checkpoint();
+    run.compute(fluxes, [&] { fill(flux, u); });  // a line waits for this: `flux` is overwritten, and left out
+    run.compute(update, [&] { add(u, flux); });
+    ++step;
+  }
+  run.wait();
+  return run.status().left_out_bytes == flux.size() * sizeof(double) && run.status().failed == 0 ? 0 : 1;
+}
+
 int work(int argc, char** argv) {
   backstay::Session run(argc, argv, {{"every", "5"}, {"log", "quiet"}});
   const std::string what = argc == 2 ? argv[1] : "";
   if (what == "loop") return go_back(run);
+  if (what == "less") return save_less(run);
   Data wanted;
   fill(wanted, run.rank());
   if (what == "save") {
