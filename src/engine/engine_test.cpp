@@ -364,6 +364,16 @@ TEST_F(EngineTest, a_rebuild_onto_a_full_disk_is_refused_by_all_and_leaves_nothi
   EXPECT_EQ(found_with_parity(dir_, how), 2) << "once there is room";
 }
 
+/// Of the lines of this level: it is expected to be the slower one.
+std::function<std::shared_ptr<store::Store>(std::shared_ptr<store::Store>)> with_slow_reads(const std::string& level) {
+  auto plan = std::make_shared<store::FaultPlan>();
+  plan->before_each([level](const store::FaultPlan::Step& step) {
+    if (step.operation == store::Operation::read && step.path.starts_with(level + "/line-"))
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  });
+  return [plan](std::shared_ptr<store::Store> inner) { return store::make_faulty_store(std::move(inner), plan); };
+}
+
 TEST_F(EngineTest, what_one_level_with_parity_cannot_bear_a_second_one_does) {
   auto few = with_parity(LevelKind::local, 2, 1), more = with_parity(LevelKind::local, 4, 2);
   more.name = "local2";
@@ -377,7 +387,7 @@ TEST_F(EngineTest, what_one_level_with_parity_cannot_bear_a_second_one_does) {
   for (const auto& [lost, level] : {std::pair{std::vector{1}, "local"}, {std::vector{1, 3}, "local2"}}) {
     for (int node : lost) fs::remove_all(dir_ / cat("node-", node));
     comm::run_ranks(6, [&](comm::Comm& comm) {
-      Rank rank(comm, dir_, levels, 6);
+      Rank rank(comm, dir_, levels, 6, [&](EngineConfig& config) { config.wrap_store = with_slow_reads("local2"); });
       const auto found = rank.engine->resume();
       ASSERT_TRUE(found.ok()) << found.failure().what;
       EXPECT_EQ(found->level, level) << lost.size() << " nodes lost";
@@ -391,16 +401,8 @@ TEST_F(EngineTest, a_line_at_several_levels_is_put_back_from_the_one_expected_to
   write(4, {level(LevelKind::local), level(LevelKind::shared)}, {1, 2});
   for (const std::string slow : {"local", "shared"}) {
     comm::run_ranks(4, [&](comm::Comm& comm) {
-      auto plan = std::make_shared<store::FaultPlan>();
-      if (comm.rank() == 2)
-        plan->before_each([slow](const store::FaultPlan::Step& step) {
-          if (step.operation == store::Operation::read && step.path.starts_with(slow + "/line-"))
-            std::this_thread::sleep_for(std::chrono::milliseconds(200));
-        });
       Rank rank(comm, dir_, {level(LevelKind::local), level(LevelKind::shared)}, 2, [&](EngineConfig& config) {
-        config.wrap_store = [plan](std::shared_ptr<store::Store> inner) {
-          return store::make_faulty_store(std::move(inner), plan);
-        };
+        if (comm.rank() == 2) config.wrap_store = with_slow_reads(slow);
       });
       const auto found = rank.engine->resume();
       ASSERT_TRUE(found.ok()) << found.failure().what;
