@@ -363,6 +363,26 @@ TEST_F(ComputeTest, a_body_that_throws_costs_the_line_that_waits_for_it) {
   EXPECT_EQ(run.status().committed, 1U);
 }
 
+TEST_F(ComputeTest, what_begins_inside_of_a_body_that_throws_has_not_ended_either) {
+  std::vector<double> u(10, 1), f(10, 2);
+  Session run(alone, options());
+  run.protect("u", u);
+  run.protect("f", f);
+  const auto look = run.declare("look", {reads("u")});
+  const auto set = run.declare("set", {writes("f")});
+  run.checkpoint();
+  EXPECT_THROW(run.compute(look,
+                           [&] {
+                             run.begin(set);
+                             f[0] = 5;
+                             throw std::runtime_error("half done");
+                           }),
+               std::runtime_error);
+  EXPECT_EQ(run.status().left_out_bytes, 0U);
+  run.wait();
+  EXPECT_EQ(run.status().failed, 1U);
+}
+
 TEST_F(ComputeTest, a_call_of_the_session_inside_of_a_computation_costs_the_line_that_waits_for_it) {
   std::vector<double> u(10, 1), f(10, 2);
   Session run(alone, options());

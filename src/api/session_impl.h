@@ -86,7 +86,7 @@ class Session::Impl {
   }
   /// The last one that is scoped, and what it left open. Not `completed`: its body threw.
   void leave(bool completed) {
-    end();
+    if (!running_.empty() && !scoped_.back()) end_last(completed);
     if (!running_.empty()) end_last(completed);
   }
   /// What was undecided of the newest checkpoint is saved, before memory changes in a way that nobody declares.

@@ -509,10 +509,10 @@ Result<void> Engine::capture_memory(Checkpoint& checkpoint, bool at_once) {
 
 // ---- what is undecided -------------------------------------------------------------------------------------------
 //
-// Invariant: a region is left out of a line on a rank only if declared computations have overwritten all of it since
-// the checkpoint, and none has read any element before it was overwritten. What is saved of a region holds, of each
-// element that is not overwritten before it is read, what it held at the checkpoint. Both follow from what is declared
-// alone; what happened the last time (is_needed_) only says what is worth waiting for.
+// Invariant: a region is left out of a line on a rank only if declared computations that have ended have overwritten
+// all of it since the checkpoint, and none has read any element before it was overwritten. What is saved of a region
+// holds, of each element that is not overwritten before it is read, what it held at the checkpoint. Both follow from
+// what is declared alone; what happened the last time (is_needed_) only says what is worth waiting for.
 
 namespace {
 /// Nothing for what callbacks save.
@@ -521,6 +521,8 @@ Result<View> view_of(const RegionSpec& spec) {
     return spec.save ? View{} : spec.view();
   } catch (const std::exception& e) {
     return fail(Code::user, "region '", spec.name, "': where it lies cannot be told: ", e.what());
+  } catch (...) {
+    return fail(Code::user, "region '", spec.name, "': where it lies cannot be told");
   }
 }
 }  // namespace
@@ -546,13 +548,9 @@ Result<std::unique_ptr<Undecided>> Engine::undecided_regions() const {
     auto effects = config_.declared->effects_on(c, out->regions);
     out->effects.push_back(effects ? std::move(*effects) : select::Effects{});
   }
-  for (const auto& spec : regions_.specs()) {
-    const auto view = view_of(spec);
-    if (!view) return view.failure();
-    out->memory.push_back(view->data);
-  }
   select::Elements elements(out->regions.size());
-  for (const std::size_t region : worth_waiting_for(*out)) {
+  for (const auto& [region, memory] : worth_waiting_for(*out)) {
+    out->memory[region] = memory;
     elements[region].add(select::box_of(out->regions[region].shape));
     const auto known = is_needed_.find(out->regions[region].name);
     if (known == is_needed_.end() || !known->second) out->waiting.insert(region);
@@ -565,27 +563,26 @@ Result<std::unique_ptr<Undecided>> Engine::undecided_regions() const {
 /// one moment, cells in use (and their counts) are no range of a region, and of what a computation is changing, one
 /// uses that cannot be declared now, or lay elsewhere when it was looked for, nothing is known: those are saved at
 /// once.
-std::set<std::size_t> Engine::worth_waiting_for(const Undecided& undecided) const {
-  std::set<std::size_t> out;
-  for (const auto& computation : undecided.effects)
-    for (const auto& effect : computation)
-      if (!effect.overwrites.empty() && effect.region < regions_.specs().size()) out.insert(effect.region);
+std::map<std::size_t, const std::byte*> Engine::worth_waiting_for(const Undecided& undecided) const {
   std::set<std::string> others = exchanged_;
   for (std::size_t c = 0; c < undecided.effects.size(); ++c)
     if (undecided.effects[c].empty())
       for (auto& name : config_.declared->regions_of(c)) others.insert(std::move(name));
-  for (const auto& spec : regions_.specs())
-    if (const auto view = view_of(spec); view && !view->run_lengths.empty())
-      others.insert({spec.name, spec.name + ".counts"});
   if (config_.running != nullptr)
     for (const std::size_t c : *config_.running)
       for (auto& name : config_.declared->regions_of(c)) others.insert(std::move(name));
-  std::erase_if(out, [&](std::size_t i) {
-    const auto& spec = regions_.specs()[i];
-    const auto view = view_of(spec);  // one that is somewhere else each time cannot be watched
-    return spec.save || spec.placement.kind == Placement::Kind::replicated || others.contains(spec.name) || !view ||
-           view->data != undecided.memory[i];
-  });
+  std::map<std::size_t, const std::byte*> out;
+  for (const auto& computation : undecided.effects)
+    for (const auto& effect : computation) {
+      if (effect.overwrites.empty() || effect.region >= regions_.specs().size()) continue;
+      const auto& spec = regions_.specs()[effect.region];
+      if (spec.save || spec.placement.kind == Placement::Kind::replicated || others.contains(spec.name) ||
+          spec.name.ends_with(".counts") || out.contains(effect.region))
+        continue;
+      const auto first = view_of(spec), second = view_of(spec);  // one that is elsewhere each time cannot be watched
+      if (first && second && first->run_lengths.empty() && first->data == second->data)
+        out.emplace(effect.region, first->data);
+    }
   return out;
 }
 

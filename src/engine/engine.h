@@ -60,9 +60,9 @@ struct EngineHooks {
 
 /// What of a checkpoint is not decided yet, on this rank.
 struct Undecided {
-  std::vector<select::Region> regions;   ///< as they were protected when it was taken; static ones last
-  std::vector<const std::byte*> memory;  ///< of the regions, then
-  std::vector<select::Effects> effects;  ///< by computation; none: it is not known what it does
+  std::vector<select::Region> regions;             ///< as they were protected when it was taken; static ones last
+  std::map<std::size_t, const std::byte*> memory;  ///< where those lie that may have to wait
+  std::vector<select::Effects> effects;            ///< by computation; none: it is not known what it does
   select::OpenCheckpoint elements{{}};
   std::set<std::size_t> waiting;  ///< regions that are neither saved nor left out
 };
@@ -167,7 +167,7 @@ class Engine {
   Result<void> look_after_statics(const std::vector<bool>& levels, bool now);
   Result<void> capture_memory(Checkpoint& checkpoint, bool at_once);
   Result<std::unique_ptr<Undecided>> undecided_regions() const;
-  [[nodiscard]] std::set<std::size_t> worth_waiting_for(const Undecided& undecided) const;
+  [[nodiscard]] std::map<std::size_t, const std::byte*> worth_waiting_for(const Undecided& undecided) const;
   [[nodiscard]] bool is_changed_by_a_running_one(std::size_t region) const;
   bool look_for_exchanged();
   void give_up(const Failure& why);
