@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 # By name: the module, whose run_campaign(large, seed) gives an Outcome, and what it does.
 CAMPAIGNS = {
-    "kills": ("repairs", "random ranks, spares and nodes are killed at random times; jobs go on or come back"),
+    "kills": ("losses", "random ranks, spares, nodes and racks are killed at random times; jobs go on or come back"),
     "crashpoints": ("crashpoints", "a checkpoint is stopped at each of its operations, and unsynced data are lost"),
     "flips": ("flips", "files are damaged in any way, and jobs resume from what is left"),
     "faults": ("faults", "storage, clock and memory fail, ranks stand still; jobs go on or stop with a sentence"),

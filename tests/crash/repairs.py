@@ -2,20 +2,32 @@
 
     ./dev campaign kills --large --seed 1
     python tests/crash/repairs.py --runs 200 --seed 1 --close 0.34
+    python tests/crash/repairs.py --runs 50 --protection "local, local2" --only tea2d
+    python tests/crash/repairs.py --runs 50 --shrink
 
-A run: one of three programs, some ranks and some spares, 1 to 4 kills of random processes (rank 0 and spares among
-them) at times that are uniform over the whole run; with some protections whole nodes, whose directories are removed.
-With --close a part of the kills comes within 80 ms of the one before, so that it falls into its repair. What is right:
+A run: one of five programs, some ranks and some spares, 1 to 4 kills of random processes (rank 0 and spares among
+them) at times that are uniform over the whole run; with some protections whole nodes and racks, whose directories are
+removed. With --close a part of the kills comes within 80 ms of the one before, so that it falls into its repair. What
+is right:
 
-- the run ends with status 0 and the result of an undisturbed run, bit for bit, and every repair of no more than the
-  protection bears brought back the newest line that was committed before it; or
+- the run ends with status 0 and the result of an undisturbed run, bit for bit, and every repair of no more than a level
+  bears brought back its newest line that was committed before, or a newer one; or
 - it was hit by more than it can bear, and says so: no spare is left, or no line can be put back, or a rank died before
   the first line or outside loop(). It is launched again then, and must end with that result; or, where more nodes were
-  lost with their directories than the protection bears, say that no line is left.
+  lost with their directories than the protection bears, say that no line is left; or
+- every process was killed, so that nobody was there to say anything: the same.
+
+With shrink=on (programs that place their data only: the result is that of any number of ranks) no run may end for want
+of spares: who is left goes on. What the levels bear is the same with fewer ranks: as many losses as there are parities,
+or all but one rank, which is less only where nobody would be left.
+
+What a protection bears, and how that is counted for several levels and for racks: protections.py.
 
 A run that does not end in time, another result, and an end without such a reason are failures. Open MPI 5.0 itself may
 crash, or not end a call, where a rank dies while the others make a communicator (docs/limitations.md): such a run is
 counted apart, comes back when it is launched again, and is a failure in `./dev campaign kills`.
+
+Kills while a job opens, which `backstay run` answers: openings.py. Kills of jobs without spares: kills.py.
 """
 
 from __future__ import annotations
@@ -35,20 +47,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import kills
-from campaign import Outcome
 from kills import Ended, Launch
+from protections import PROTECTIONS, Kill, Shape, files_bear, has_a_line, older_line
 
 LIMIT = 60  # seconds for one run; it needs a few
 
-PROTECTIONS = {
-    "memory rs(2,1)": {"LEVELS": "memory", "MEMORY_REDUNDANCY": "rs(2,1)"},
-    "memory rs(2,2)": {"LEVELS": "memory", "MEMORY_REDUNDANCY": "rs(2,2)"},
-    "local rs(2,1)": {"LEVELS": "local", "LOCAL_REDUNDANCY": "rs(2,1)"},
-    "partner": {"LEVELS": "partner"},
-    "shared": {"LEVELS": "shared", "SHARED_LAYOUT": "file-per-rank"},
-    "memory, shared": {"LEVELS": "memory,shared", "MEMORY_REDUNDANCY": "rs(2,1)", "SHARED_EVERY": "40"},
-}
-SURVIVED = {"memory rs(2,2)": 2, "shared": 1000}  # losses at once that no line is lost by; the others: 1
 REASONS = {  # the first that is said counts: ranks that end for want of a line are missed by spares, too
     "none can be put back": "no line",
     "no spare is left": "no spare",
@@ -61,6 +64,7 @@ REASONS = {  # the first that is said counts: ranks that end for want of a line 
 
 
 OF_MPI = {"MPI stuck", "crash of MPI"}
+ALL_KILLED = "all killed"
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,7 @@ class Application:
     program: Path
     words: list[str]
     answer: str  # the line of stdout that begins with this word, or a file in the directory of the run
+    placed: bool = False  # all that it protects: it runs on any number of ranks, to the same result
 
     def result(self, ended: Ended, directory: Path) -> str | None:
         if not self.answer.endswith(".csv"):
@@ -84,17 +89,24 @@ class Application:
 
 
 def applications(build: Path, steps: int) -> list[Application]:
-    """In C++ with communicators of its own, in C, the Taylor-Green vortex, and one that sets itself up in init()."""
+    """In C++ with communicators of its own, in C, the Taylor-Green vortex, one that sets itself up in init(), and one
+    that declares its computations."""
     return [
         Application("stepper", build / "tests" / "crash" / "stepper", [str(steps)], "hash"),
         Application("looper", build / "tests" / "crash" / "looper", [str(10 * steps)], "sum"),
         Application(
             "tgv", build / "apps" / "tgv" / "tgv",
             ["--n", "24", "--steps", str(max(20, steps // 6)), "--quiet", "--csv", "DIR/curve.csv"], "curve.csv",
+            placed=True,
         ),
         Application(
             "heat", build / "apps" / "heat" / "heat",
             ["--cells", "16", "--steps", str(max(20, steps // 8)), "--quiet", "--csv", "DIR/curve.csv"], "curve.csv",
+        ),
+        Application(
+            "tea2d", build / "apps" / "tea2d" / "tea2d",
+            ["--n", "64", "--steps", str(max(20, steps // 4)), "--quiet", "--csv", "DIR/curve.csv"], "curve.csv",
+            placed=True,
         ),
     ]  # fmt: skip
 
@@ -125,6 +137,7 @@ class Tally:
     runs: int = 0
     kills: int = 0
     node_kills: int = 0
+    shrinking: int = 0  # runs with shrink=on
     went_on: int = 0
     crashes: int = 0
     hung_launchers: int = 0
@@ -135,47 +148,61 @@ class Tally:
     failures: list[str] = field(default_factory=list)
 
 
+class Undisturbed:
+    """Of runs that nothing happens to, each made when it is first asked for: the result, and the seconds from the
+    session's opening to the end."""
+
+    def __init__(self, place: str | None):
+        self.place = place
+        self.known: dict[tuple[str, int], tuple[str, float]] = {}
+
+    def of(self, application: Application, ranks: int) -> tuple[str, float]:
+        key = application.name, ranks
+        if key not in self.known:
+            with tempfile.TemporaryDirectory(prefix="backstay-repairs.", dir=self.place) as directory:
+                self.known[key] = undisturbed(application, ranks, Path(directory))
+        results = {result for (name, _), (result, _) in self.known.items() if name == application.name}
+        if application.placed and len(results) > 1:
+            raise SystemExit(f"repairs.py: {application.name} has another result on other ranks")
+        return self.known[key]
+
+
 @dataclass(frozen=True)
-class Shape:
-    """How a job is put together."""
+class Choice:
+    """What runs are drawn from."""
 
-    ranks: int
-    spares: int
-    nodes: int
-    protection: str
-
-    @property
-    def processes(self) -> int:
-        return self.ranks + self.spares
-
-    def options(self) -> dict[str, str]:
-        return {"EVERY": "2", "SPARES": str(self.spares), "NODES": str(self.nodes), "TIMEOUT": "40",
-                **PROTECTIONS[self.protection]}  # fmt: skip
-
-    def on_node(self, node: int) -> set[int]:
-        return {number for number in range(self.processes) if number * self.nodes // self.processes == node}
+    programs: list[Application]
+    apart: float = 0  # seconds from a kill to the next at least; 0: any
+    close: float = 0  # the part of kills within 80 ms of the one before
+    protections: tuple[str, ...] = tuple(PROTECTIONS)
+    shrink: bool | None = None  # with shrink=on; None: some
 
 
 class Run:
-    """One job that is killed. `expected`: of undisturbed ones, by program and ranks: the result and the seconds."""
+    """One job that is killed."""
 
-    def __init__(
-        self, programs: list[Application], expected: dict[tuple[str, int], tuple[str, float]], chance: random.Random,
-        apart: float, close: float,
-    ):  # fmt: skip
-        self.chance, self.apart, self.close = chance, apart, close
-        ranks = chance.randint(3, 6)
-        self.application = chance.choice(programs)
-        self.expected, self.seconds = expected[self.application.name, ranks]
-        spares = chance.randint(1, 3)
-        self.shape = Shape(ranks, spares, ranks + spares, chance.choice(list(PROTECTIONS)))
+    def __init__(self, choice: Choice, expected: Undisturbed, chance: random.Random):
+        self.chance, self.apart, self.close = chance, choice.apart, choice.close
+        self.application = chance.choice(choice.programs)
+        self.shape = self.draw_shape(choice)
+        self.expected, self.seconds = expected.of(self.application, self.shape.ranks)
+        self.kills: list[Kill] = []
         self.hit: list[str] = []
-        self.nodes_hit = 0
+
+    def draw_shape(self, choice: Choice) -> Shape:
+        ranks, spares = self.chance.randint(3, 6), self.chance.randint(1, 3)
+        protection = self.chance.choice(choice.protections)
+        # Ranks that are left may all be in one rack, which bears nothing: "has no parity from here on".
+        may_shrink = self.application.placed and PROTECTIONS[protection].unit != "rack"
+        shrinks = self.chance.random() < 0.5 if choice.shrink is None else choice.shrink
+        if may_shrink and shrinks:
+            return Shape(ranks, 1, protection, shrink=True)
+        return Shape(ranks, spares, protection)
 
     def times(self) -> list[float]:
         """When to kill, seconds after the first step."""
         times: list[float] = []
-        for _ in range(self.chance.randint(1, 4)):
+        for _ in range(self.chance.randint(2 if self.shape.shrink else 1, 4)):
             if self.apart:
                 times.append((times[-1] if times else 0) + self.apart + self.chance.uniform(0, self.seconds / 4))
                 continue
@@ -184,18 +211,22 @@ class Run:
         return sorted(times)
 
     def kill(self, launch: Launch, directory: Path) -> None:
-        node_dies = self.shape.protection != "shared" and self.chance.random() < 0.3
-        number = self.chance.randrange(self.shape.processes)
-        numbers = {number}
-        if node_dies:
-            node = number * self.shape.nodes // self.shape.processes
-            numbers = self.shape.on_node(node)
+        shape, number = self.shape, self.chance.randrange(self.shape.processes)
+        kinds = ["process"] * 3 + ["node"] + (["rack"] if shape.levels.unit == "rack" else [])
+        kind = self.chance.choice(kinds) if shape.levels.loses_with_nodes else "process"
+        nodes = {"process": set(), "node": {shape.node_of(number)}, "rack": shape.rack_of(number)}[kind]
+        numbers = shape.on_nodes(nodes) or {number}
+        began = time.time()
         if not launch.kill(numbers):
             return
-        self.hit.append(f"{sorted(numbers)} at {time.monotonic() - self.start:.3f} s")
-        if node_dies:
-            self.nodes_hit += 1
+        self.kills.append(Kill(began, time.time(), frozenset(numbers), frozenset(nodes)))
+        self.hit.append(f"{kind} {sorted(numbers)} at {time.monotonic() - self.start:.3f} s")
+        for node in nodes:
             shutil.rmtree(directory / f"node-{node}", ignore_errors=True)
+
+    @property
+    def lost_processes(self) -> set[int]:
+        return {number for kill in self.kills for number in kill.numbers}
 
     def go(self, directory: Path) -> tuple[Ended, str]:
         """The end of the run, and what is wrong with it."""
@@ -219,7 +250,8 @@ class Run:
         said = self.application.result(ended, directory)
         if said is not None and said != self.expected:
             return f"ended with another result: {said}"
-        if older := self.older_line(directory):
+        events = kills.events_of(directory)
+        if older := older_line(events, self.kills, self.shape):
             return older
         if ended.status in (0, 200) and said is not None:
             return ""
@@ -228,37 +260,25 @@ class Run:
         if crashes_of_mpi(ended):
             return "crash of MPI"
         reason = next((short for text, short in REASONS.items() if text in ended.err), None)
+        losses = len(self.lost_processes)
+        if reason is None and losses == self.shape.processes:
+            return ALL_KILLED
         if reason is None:
             return f"ended with status {ended.status} and no reason"
-        losses = len(self.hit)
-        if reason == "no spare" and losses <= self.shape.spares:
+        if reason == "no spare" and (self.shape.shrink or losses <= self.shape.spares):
             return f"says that no spare is left after {losses} losses"
-        if reason == "no line" and losses <= SURVIVED.get(self.shape.protection, 1):
+        if reason == "no line" and has_a_line(events, self.kills, self.shape):
             return f"says that no line can be put back after {losses} losses"
         return reason
 
-    def older_line(self, directory: Path) -> str:
-        """The first repair that went back further than it had to; nothing if none did."""
-        newest = lost = 0
-        for event in kills.events_of(directory):
-            kind, line = event.get("event"), int(event.get("line") or 0)
-            if kind == "commit" and not event["level"].endswith("-static"):
-                newest = max(newest, line)
-            elif kind == "repair":
-                lost += int(event["lost"])
-            elif kind in {"resume", "fresh"}:
-                if 0 < lost <= SURVIVED.get(self.shape.protection, 1) and line < newest:
-                    return f"came back from line {line} after {lost} losses, and line {newest} was committed"
-                lost = 0
-        return ""
-
     def again(self, directory: Path) -> tuple[Ended, str]:
         """A launch without kills after a clean end. It may say that lines are there, but are lost with their nodes."""
+        bears = files_bear(kills.events_of(directory), self.kills, self.shape)
         ended = self.launch(directory).end()
         said = self.application.result(ended, directory)
         if ended.status == 0 and said == self.expected:
             return ended, ""
-        if self.nodes_hit > SURVIVED.get(self.shape.protection, 1) and "none can be put back" in ended.err:
+        if not bears and "none can be put back" in ended.err:
             return ended, "lost with its nodes"
         return ended, f"launched again, ended with status {ended.status} and the result {said}"
 
@@ -276,26 +296,23 @@ def undisturbed(application: Application, ranks: int, directory: Path) -> tuple[
     return result, max(1.0, time.monotonic() - start)
 
 
-def campaign(programs: list[Application], runs: int, seed: int, apart: float = 0, close: float = 0) -> Tally:
+def campaign(choice: Choice, runs: int, seed: int) -> Tally:
     tally = Tally()
     place = "/dev/shm" if os.path.isdir("/dev/shm") else None
-    expected = {}
-    for application in programs:
-        for ranks in range(3, 7):
-            with tempfile.TemporaryDirectory(prefix="backstay-repairs.", dir=place) as directory:
-                expected[application.name, ranks] = undisturbed(application, ranks, Path(directory))
+    expected = Undisturbed(place)
     for number in range(runs):
-        run = Run(programs, expected, random.Random(f"{seed} {number}"), apart, close)
+        run = Run(choice, expected, random.Random(f"{seed} {number}"))
         directory = Path(tempfile.mkdtemp(prefix="backstay-repairs.", dir=place))
         ended, wrong = run.go(directory)
         tally.runs += 1
-        tally.kills += len(run.hit)
-        tally.node_kills += run.nodes_hit
+        tally.kills += len(run.kills)
+        tally.node_kills += sum(bool(kill.removed) for kill in run.kills)
+        tally.shrinking += run.shape.shrink
         tally.crashes += crashes_of_mpi(ended)
         tally.hung_launchers += ended.status == 200
         tally.repairs += seconds_of_repairs(ended)
         story = f"run {number}: {run.application.name}, {run.shape} killed {run.hit}: {wrong}"
-        if wrong in REASONS.values():
+        if wrong in {*REASONS.values(), ALL_KILLED}:
             tally.reasons[wrong] += 1
             if wrong in OF_MPI:
                 tally.of_mpi.append(story)
@@ -305,17 +322,20 @@ def campaign(programs: list[Application], runs: int, seed: int, apart: float = 0
         else:
             tally.went_on += 1
         if wrong:
-            tally.failures.append(f"{story}; {wrong}\n{ended.out}{ended.err[-20000:]}")
-            print(tally.failures[-1], file=sys.stderr, flush=True)
-        shutil.rmtree(directory, ignore_errors=True)
+            report = f"{story}; {wrong}\n{ended.out}{ended.err[-20000:]}\nits directory is kept: {directory}"
+            tally.failures.append(report)
+            print(report, file=sys.stderr, flush=True)
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
     return tally
 
 
 def told(tally: Tally) -> str:
     out = (
-        f"{tally.runs} runs with {tally.kills} kills ({tally.node_kills} of whole nodes): {tally.went_on} "
-        f"went on by themselves and ended bit-identical, {sum(tally.reasons.values())} ended for a reason "
-        f"({dict(tally.reasons)}) and came back when launched again ({tally.lost_with_nodes} said that all their lines "
+        f"{tally.runs} runs ({tally.shrinking} with shrink) with {tally.kills} kills ({tally.node_kills} of whole nodes"
+        f" or racks): {tally.went_on} went on by themselves and ended bit-identical, "
+        f"{sum(tally.reasons.values())} ended for a reason ({dict(tally.reasons)}) and came back when launched again "
+        f"({tally.lost_with_nodes} said that all their lines "
         f"were lost with the nodes), {tally.crashes} processes crashed inside MPI, "
         f"{tally.hung_launchers} launchers had to be ended"
     )
@@ -325,28 +345,6 @@ def told(tally: Tally) -> str:
             f"median {statistics.median(tally.repairs) * 1e3:.0f} ms, worst {max(tally.repairs) * 1e3:.0f} ms"
         )
     return out
-
-
-def run_campaign(large: bool, seed: int) -> Outcome:
-    """Jobs that go on by themselves, and jobs that are launched again: 1,000 in all, or a few."""
-    online, each_mix = (800, 25) if large else (10, 1)
-    tally = campaign(applications(built(), 1200), online, seed)
-    found = tally.failures + tally.of_mpi
-    again = kills.Tally()
-    with tempfile.TemporaryDirectory(prefix="backstay-kills.") as directory:
-        stepper = applications(built(), 2500)[0].program
-        expected = kills.undisturbed_hash(stepper, 2500, Path(directory))
-    for mix in kills.MIXES:
-        one = kills.campaign(stepper, mix, each_mix, 2500, seed, 5, expected)
-        found += one.failures
-        again.kills, again.node_kills, again.ends = (
-            again.kills + one.kills, again.node_kills + one.node_kills, again.ends + one.ends,
-        )  # fmt: skip
-    return Outcome(
-        f"{told(tally)}; without spares, {again.kills} kills ({again.node_kills} of whole nodes) in {len(kills.MIXES)} "
-        f"mixes of levels, {again.ends} jobs launched again to their bit-identical end",
-        found,
-    )
 
 
 def built() -> Path:
@@ -360,12 +358,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=1200)
     parser.add_argument("--apart", type=float, default=0, help="seconds from a kill to the next at least; 0: any")
     parser.add_argument("--close", type=float, default=0, help="the part of kills within 80 ms of the one before")
-    parser.add_argument("--only", choices=["stepper", "looper", "tgv", "heat"], help="this program only")
+    parser.add_argument("--only", choices=["stepper", "looper", "tgv", "heat", "tea2d"], help="this program")
+    parser.add_argument("--protection", action="append", choices=list(PROTECTIONS), help="this one (again: or this)")
+    parser.add_argument("--shrink", action="store_true", help="with shrink=on only")
     parser.add_argument("--build", type=Path, default=built(), help="the build tree with the programs")
     options = parser.parse_args(arguments)
     start = time.monotonic()
     programs = [a for a in applications(options.build, options.steps) if options.only in (None, a.name)]
-    tally = campaign(programs, options.runs, options.seed, options.apart, options.close)
+    protections = tuple(options.protection or PROTECTIONS)
+    if options.shrink:
+        protections = tuple(name for name in protections if PROTECTIONS[name].unit != "rack")
+        programs = [a for a in programs if a.placed]
+    choice = Choice(programs, options.apart, options.close, protections, options.shrink or None)
+    tally = campaign(choice, options.runs, options.seed)
     print(
         f"repairs: {told(tally)}, {len(tally.failures)} failed; seed {options.seed}, {time.monotonic() - start:.0f} s"
     )

@@ -1,15 +1,22 @@
 """The small size of each campaign of `./dev campaign`, but for those that have tests of their own."""
 
 import importlib
-import json
+import shutil
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 
+import openings
 import pytest
 import repairs
+from backstay.mpirun import find
+from protections import PROTECTIONS, Kill, Shape, files_bear, has_a_line, older_line
 
 ROOT = Path(__file__).resolve().parents[2]
+MPIRUN = shutil.which("mpirun")
+
+needs_ulfm = pytest.mark.skipif(
+    MPIRUN is None or find(MPIRUN, 2).kind != "openmpi", reason="this MPI cannot go on after the loss of a rank"
+)
 
 
 def clean(name):
@@ -36,32 +43,107 @@ def test_a_fuzzer_finds_nothing_in_the_readers():
     clean("fuzz")
 
 
+def lines_of(*levels_and_lines):
+    """Events of a session that was opened at 0 s and wrote these, with lines of static regions between."""
+    lines = [{"event": "commit", "line": line, "level": level} for level, line in levels_and_lines]
+    static = {"event": "commit", "line": 99, "level": "partner-static"}
+    return [{"event": "fresh", "time": 0}, static, *lines, static]
+
+
+def at(time, *numbers):
+    return Kill(time, time, frozenset(numbers))
+
+
+def back(time, line):
+    return {"event": "resume", "time": time, "line": line}
+
+
+IN_RACKS, IN_LEVELS = "local by racks", "memory, memory2"
+
+
 @pytest.mark.parametrize(
-    ("protection", "lost", "back", "said"),
+    ("protection", "kills", "line", "wrong"),
     [
-        ("partner", 1, {"event": "resume", "line": 7}, ""),
-        (
-            "partner",
-            1,
-            {"event": "resume", "line": 6},
-            "came back from line 6 after 1 losses, and line 7 was committed",
-        ),
-        ("partner", 1, {"event": "fresh"}, "came back from line 0 after 1 losses, and line 7 was committed"),
-        ("partner", 2, {"event": "resume", "line": 6}, ""),
-        (
-            "memory rs(2,2)",
-            2,
-            {"event": "resume", "line": 6},
-            "came back from line 6 after 2 losses, and line 7 was committed",
-        ),
+        ("partner", [at(1, 2)], 7, None),
+        ("partner", [at(1, 2)], 6, (1, 7, "partner")),
+        ("partner", [at(1, 2)], 0, (1, 7, "partner")),
+        ("partner", [], 6, (0, 7, "partner")),
+        ("partner", [at(1, 2), at(1, 3)], 6, None),
+        ("partner", [at(1, 5), at(1, 3)], 6, (1, 7, "partner")),
+        ("partner", [at(1, 2), at(1, 5), at(1, 6)], 6, None),  # the spare may have come in
+        ("partner", [at(1, 2), at(3, 3)], 6, (1, 7, "partner")),
+        ("memory rs(2,2)", [at(1, 2, 3)], 6, (2, 7, "memory")),
+        (IN_RACKS, [at(1, 2, 3)], 6, (1, 7, "local")),
+        (IN_RACKS, [at(1, 1), at(1, 2)], 6, None),
+        (IN_LEVELS, [at(1, 1)], 6, (1, 7, "memory")),
+        (IN_LEVELS, [at(1, 1), at(1, 2)], 6, None),
+        (IN_LEVELS, [at(1, 1), at(1, 2)], 5, (2, 6, "memory2")),
+        (IN_LEVELS, [at(1, 1, 2, 3)], 0, None),
     ],
+)  # fmt: skip
+def test_a_repair_that_goes_back_further_than_it_has_to_is_found(protection, kills, line, wrong):
+    """Processes 0 to 4 work, 5 and 6 wait; coming back at 2 s."""
+    level, *others = PROTECTIONS[protection].bears
+    events = [*lines_of(*((other, 6) for other in others), (level, 7)), back(2, line)]
+    said = (
+        "came back from line {} after {} losses, and line {} was committed at {}".format(line, *wrong) if wrong else ""
+    )
+    assert older_line(events, kills, Shape(5, 2, protection)) == said
+
+
+def test_losses_count_from_the_opening_of_the_session_that_wrote_the_line():
+    shape, kills = Shape(5, 2, "partner"), [at(1, 2), at(4, 3)]
+    lost = [*lines_of(("partner", 7)), back(2, 7)]
+    renewed = [*lost, {"event": "commit", "line": 8, "level": "partner"}]
+    assert older_line([*lost, back(5, 6)], kills, shape) == ""
+    assert "line 8 was committed" in older_line([*renewed, back(5, 7)], kills, shape)
+    # What was tried and could not be put back is not asked for again.
+    assert older_line([*lines_of(("partner", 7)), back(5, 6), back(6, 6)], kills, shape) == ""
+
+
+def test_a_job_may_say_that_no_line_is_left_only_if_every_level_has_lost_more_than_it_bears():
+    shape, both = Shape(5, 2, IN_LEVELS), lines_of(("memory2", 6), ("memory", 7))
+    assert has_a_line(both, [at(1, 1, 2)], shape) and not has_a_line(both, [at(1, 1, 2, 3)], shape)
+    assert not has_a_line(lines_of(("memory", 7)), [at(1, 1, 2)], shape)  # the other level had no line yet
+    assert has_a_line([], [at(1, 1)], shape)
+    assert not has_a_line([*both, back(2, 0)], [at(1, 1, 2, 3)], shape)
+
+
+def test_files_are_lost_with_more_directories_than_a_level_bears():
+    shape, lines = Shape(5, 2, "local, local2"), lines_of(("local2", 6), ("local", 7))
+    gone = [Kill(1, 1, frozenset({node}), frozenset({node})) for node in range(3)]
+    assert files_bear(lines, gone[:2], shape) and not files_bear(lines, gone, shape)
+    assert not files_bear(lines_of(("local", 7)), gone[:2], shape)
+    assert files_bear(lines, [at(1, 0, 1, 2, 3, 4)], shape)  # processes alone
+
+
+def test_a_rack_is_two_nodes_and_the_last_may_be_one():
+    shape = Shape(4, 1, IN_RACKS)
+    assert shape.options()["LOCAL_UNIT"] == "nodes:0,1/2,3/4"
+    assert [shape.rack_of(number) for number in (0, 3, 4)] == [{0, 1}, {2, 3}, {4}]
+    assert [shape.unit_of(number) for number in range(5)] == [0, 0, 2, 2, 4]
+
+
+def test_units_of_ranks_are_several_on_a_node():
+    shape = Shape(5, 2, "memory by ranks")
+    assert shape.nodes == 3 and shape.options()["MEMORY_UNIT"] == "rank"
+    assert shape.on_nodes({0}) == {0, 1, 2} and shape.unit_of(2) == 2
+
+
+@needs_ulfm
+@pytest.mark.parametrize(
+    "kind",
+    [
+        ["--shrink", "--runs", "3"],
+        ["--runs", "3", "--protection", "memory, memory2", "--protection", "local, local2"],
+        ["--runs", "3", "--protection", IN_RACKS, "--protection", "memory by ranks"],
+    ],
+    ids=["fewer ranks", "levels of a kind", "units"],
 )
-def test_a_repair_that_goes_back_further_than_it_has_to_is_found(tmp_path, protection, lost, back, said):
-    committed = [
-        {"event": "commit", "line": 7, "level": "partner"},
-        {"event": "commit", "line": 8, "level": "partner-static"},
-    ]
-    events = [*committed, {"event": "repair", "lost": lost}, back]
-    (tmp_path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-    run = SimpleNamespace(shape=SimpleNamespace(protection=protection))
-    assert repairs.Run.older_line(run, tmp_path) == said
+def test_random_kills_end_bit_identical_or_for_a_stated_reason(kind, capsys):
+    assert repairs.main([*kind, "--steps", "600", "--seed", "3"]) == 0, capsys.readouterr().err
+
+
+@needs_ulfm
+def test_a_job_that_loses_processes_as_it_opens_is_launched_again(capsys):
+    assert openings.main(["--runs", "2", "--seed", "1"]) == 0, capsys.readouterr().err

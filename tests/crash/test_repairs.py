@@ -365,6 +365,42 @@ def test_a_spare_that_is_left_alone_says_so(tmp_path):
     assert ended.returncode != 0 and "ranks 0, 1, 2 were lost, and no spare is left to take the place" in ended.stderr
 
 
+SLOW = """
+import time
+import backstay
+
+with backstay.Session() as run:
+    state = run.state(step=0)
+    def body():
+        run.resume()
+        while state.step < 180:
+            run.checkpoint()
+            run.comm.Barrier()
+            time.sleep(0.05)
+            state.step += 1
+        if run.rank == 0:
+            print("steps", state.step, flush=True)
+    run.loop(body)
+"""
+
+
+@needs_ulfm
+def test_the_loss_of_a_spare_alone_ends_nothing(tmp_path):
+    """Nobody comes to a repair for it, and the other spare, which knows of the loss, waits for longer than it would
+    wait for ranks after the loss of one: twice the option timeout."""
+    pytest.importorskip("mpi4py")
+    (tmp_path / "app.py").write_text(SLOW)
+    options = {"SPARES": "2", "TIMEOUT": "3", "LEVELS": "memory", "EVERY": "20"}
+    launch = kills.Launch(sys.executable, [str(tmp_path / "app.py")], tmp_path, options, 4, LIMIT)
+    assert kills.started(launch, tmp_path, 0)
+    start = time.monotonic()
+    assert launch.kill({2})
+    ended = launch.end()
+    assert ended.line("steps") == ["steps", "180"] and ended.status in (0, 200), ended.err
+    assert time.monotonic() - start > 2 * 3 + 2, "too short to tell"
+    assert not {event["event"] for event in kills.events_of(tmp_path)} & {"stuck", "repair"}
+
+
 @needs_ulfm
 def test_ranks_that_no_loss_wakes_end_the_launch(tmp_path, monkeypatch):
     """Open MPI tries to merge an intercommunicator again and again, whoever is lost."""

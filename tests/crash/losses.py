@@ -1,0 +1,45 @@
+"""The campaign `kills` of `./dev campaign`: ranks, spares, nodes and racks are killed at random times.
+
+Jobs that go on by themselves (repairs.py), jobs that lose a process while they open (openings.py), and jobs without
+spares that are launched again and again (kills.py): 1,000 runs in all, or a few.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import kills
+import openings
+import repairs
+from campaign import Outcome
+
+
+def run_campaign(large: bool, seed: int) -> Outcome:
+    online, opening, each_mix = (720, 80, 25) if large else (10, 2, 1)
+    programs = repairs.applications(repairs.built(), 1200)
+    tally = repairs.campaign(repairs.Choice(programs), online, seed)
+    opened = openings.campaign(programs, opening, seed)
+    again, failures = without_spares(each_mix, seed)
+    return Outcome(
+        f"{repairs.told(tally)}; {openings.told(opened)}; without spares, {again.kills} kills ({again.node_kills} of "
+        f"whole nodes) in {len(kills.MIXES)} mixes of levels, {again.ends} jobs launched again to their bit-identical "
+        "end",
+        tally.failures + tally.of_mpi + opened.failures + failures,
+    )
+
+
+def without_spares(each_mix: int, seed: int) -> tuple[kills.Tally, list[str]]:
+    stepper, steps = repairs.applications(repairs.built(), 1)[0].program, 2500
+    out, failures = kills.Tally(), []
+    with tempfile.TemporaryDirectory(prefix="backstay-kills.") as directory:
+        expected = kills.undisturbed_hash(stepper, steps, Path(directory))
+    for mix in kills.MIXES:
+        one = kills.campaign(stepper, mix, each_mix, steps, seed, 5, expected)
+        failures += one.failures
+        out.kills, out.node_kills, out.ends = (
+            out.kills + one.kills,
+            out.node_kills + one.node_kills,
+            out.ends + one.ends,
+        )
+    return out, failures

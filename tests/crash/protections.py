@@ -1,0 +1,193 @@
+"""What the levels of a job bear, and whether a job that was killed came back from the line that it had to: pure, from
+what was killed when and from the events of the job.
+
+Losses are counted in failure units, since the session that wrote a line was opened: who died before that has no part
+in the line. A spare that waited all the time holds nothing, and does not count. Several losses since then count
+together, though a repair may have lain between them: what it rebuilt may lie beside another part of the same line
+(racks, fewer ranks), and lost copies are made again by the next line only. So a job is never asked for more than
+docs/limitations.md says, and for a little less where losses follow each other without a line between them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+ANY = 1000  # losses: all of them
+NODES_A_RACK = 2
+
+
+@dataclass(frozen=True)
+class Protection:
+    """The options of a job's levels, and of each how many failure units may be lost at once."""
+
+    options: dict[str, str]
+    bears: dict[str, int]
+    unit: str = "node"  # or rank, or rack
+    ranks_a_node: int = 1
+
+    @property
+    def loses_with_nodes(self) -> bool:
+        return set(self.bears) != {"shared"}
+
+
+PROTECTIONS = {
+    "memory rs(2,1)": Protection({"LEVELS": "memory", "MEMORY_REDUNDANCY": "rs(2,1)"}, {"memory": 1}),
+    "memory rs(2,2)": Protection({"LEVELS": "memory", "MEMORY_REDUNDANCY": "rs(2,2)"}, {"memory": 2}),
+    "local rs(2,1)": Protection({"LEVELS": "local", "LOCAL_REDUNDANCY": "rs(2,1)"}, {"local": 1}),
+    "partner": Protection({"LEVELS": "partner"}, {"partner": 1}),
+    "shared": Protection({"LEVELS": "shared", "SHARED_LAYOUT": "file-per-rank"}, {"shared": ANY}),
+    "memory, shared": Protection(
+        {"LEVELS": "memory,shared", "MEMORY_REDUNDANCY": "rs(2,1)", "SHARED_EVERY": "40"}, {"memory": 1, "shared": ANY}
+    ),
+    # Two of a kind: a small parity often, a larger one more seldom, which bears what the small one does not.
+    "memory, memory2": Protection(
+        {"LEVELS": "memory,memory2", "MEMORY_REDUNDANCY": "rs(2,1)", "MEMORY2_REDUNDANCY": "rs(4,2)",
+         "MEMORY2_EVERY": "12"},
+        {"memory": 1, "memory2": 2},
+    ),
+    "local, local2": Protection(
+        {"LEVELS": "local,local2", "LOCAL_REDUNDANCY": "rs(2,1)", "LOCAL2_REDUNDANCY": "rs(4,2)", "LOCAL2_EVERY": "12"},
+        {"local": 1, "local2": 2},
+    ),
+    # Units other than nodes. Ranks of one node are in one group: each may die, but not the node.
+    "memory by ranks": Protection(
+        {"LEVELS": "memory", "MEMORY_REDUNDANCY": "rs(2,1)"}, {"memory": 1}, unit="rank", ranks_a_node=3
+    ),
+    "memory by racks": Protection({"LEVELS": "memory", "MEMORY_REDUNDANCY": "rs(2,1)"}, {"memory": 1}, unit="rack"),
+    "local by racks": Protection({"LEVELS": "local", "LOCAL_REDUNDANCY": "rs(2,1)"}, {"local": 1}, unit="rack"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a job is put together. Processes are numbered over the nodes; spares are the last ones."""
+
+    ranks: int
+    spares: int
+    protection: str
+    shrink: bool = False
+
+    @property
+    def processes(self) -> int:
+        return self.ranks + self.spares
+
+    @property
+    def levels(self) -> Protection:
+        return PROTECTIONS[self.protection]
+
+    @property
+    def nodes(self) -> int:
+        return -(-self.processes // self.levels.ranks_a_node)
+
+    def node_of(self, number: int) -> int:
+        return number * self.nodes // self.processes
+
+    def on_nodes(self, nodes: set[int]) -> set[int]:
+        return {number for number in range(self.processes) if self.node_of(number) in nodes}
+
+    def rack_of(self, number: int) -> set[int]:
+        """The nodes beside that of a process, and its own."""
+        first = self.node_of(number) // NODES_A_RACK * NODES_A_RACK
+        return set(range(first, min(first + NODES_A_RACK, self.nodes)))
+
+    def unit_of(self, number: int) -> int:
+        """What dies together with a process, as the library was told."""
+        unit = self.levels.unit
+        return number if unit == "rank" else min(self.rack_of(number)) if unit == "rack" else self.node_of(number)
+
+    def options(self) -> dict[str, str]:
+        given = {"EVERY": "2", "SPARES": str(self.spares), "NODES": str(self.nodes), "TIMEOUT": "40"}
+        given |= {"SHRINK": "on"} if self.shrink else {}
+        if self.levels.unit != "node":
+            given |= {f"{level.upper()}_UNIT": self.units() for level in self.levels.bears}
+        return given | self.levels.options
+
+    def units(self) -> str:
+        if self.levels.unit == "rank":
+            return "rank"
+        racks = [range(self.nodes)[at : at + NODES_A_RACK] for at in range(0, self.nodes, NODES_A_RACK)]
+        return "nodes:" + "/".join(",".join(map(str, rack)) for rack in racks)
+
+
+@dataclass(frozen=True)
+class Kill:
+    """Processes that died together, by the clock of the events: between `began` and `ended`."""
+
+    began: float
+    ended: float
+    numbers: frozenset[int]
+    removed: frozenset[int] = field(default_factory=frozenset)  # nodes whose directories are gone
+
+
+def of_workers(kills: list[Kill], shape: Shape) -> list[Kill]:
+    """The same without spares that were surely waiting: the first that lives may have taken the place of each lost."""
+    out = []
+    working, waiting = set(range(shape.ranks)), list(range(shape.ranks, shape.processes))
+    for kill in kills:
+        hit = kill.numbers & working
+        waiting = [number for number in waiting if number not in kill.numbers]
+        working |= set(waiting[: len(hit)])
+        waiting = waiting[len(hit) :]
+        out.append(Kill(kill.began, kill.ended, frozenset(hit), kill.removed))
+    return out
+
+
+class Lines:
+    """What is known of a job's lines, event after event."""
+
+    def __init__(self, kills: list[Kill], shape: Shape):
+        self.kills, self.shape = of_workers(kills, shape), shape
+        self.newest: dict[str, int] = {}  # by level
+        self.opened: dict[str, float] = {}  # when the session that wrote it was
+        self.open_since = 0.0
+
+    def lost(self, level: str, now: float) -> int:
+        """Units since the session that wrote the newest line of a level was opened."""
+        since = self.opened[level]
+        hit = [number for kill in self.kills if kill.ended > since and kill.began <= now for number in kill.numbers]
+        return len({self.shape.unit_of(number) for number in hit})
+
+    def bearing(self, now: float) -> dict[str, int]:
+        """The newest lines, by level, that the losses until now cannot have ended."""
+        bears = self.shape.levels.bears
+        return {level: line for level, line in self.newest.items() if line and self.lost(level, now) <= bears[level]}
+
+    def take(self, event: dict) -> str:
+        """What is wrong with it."""
+        kind, line = event.get("event"), int(event.get("line") or 0)
+        if kind == "commit" and event["level"] in self.shape.levels.bears:  # not those of static regions
+            self.newest[event["level"]] = line
+            self.opened[event["level"]] = self.open_since
+        if kind not in {"resume", "fresh"}:
+            return ""
+        now = self.open_since = float(event["time"])
+        for level, committed in self.bearing(now).items():
+            if line < committed:
+                lost = self.lost(level, now)
+                return f"came back from line {line} after {lost} losses, and line {committed} was committed at {level}"
+        self.newest = {level: min(newest, line) for level, newest in self.newest.items()}  # newer ones were tried
+        return ""
+
+
+def older_line(events: list[dict], kills: list[Kill], shape: Shape) -> str:
+    """The first coming back that went further than it had to; nothing if none did."""
+    lines = Lines(kills, shape)
+    return next((wrong for event in events if (wrong := lines.take(event))), "")
+
+
+def has_a_line(events: list[dict], kills: list[Kill], shape: Shape) -> bool:
+    """Whether "none can be put back" cannot be true: the newest line of some level has lost no more than it bears."""
+    lines = Lines(kills, shape)
+    for event in events:
+        lines.take(event)
+    hit = {shape.unit_of(number) for kill in kills for number in kill.numbers}
+    return len(hit) <= min(shape.levels.bears.values()) or bool(lines.bearing(float("inf")))
+
+
+def files_bear(events: list[dict], kills: list[Kill], shape: Shape) -> bool:
+    """Whether the next launch must have a line: all the directories that were removed are no more than some level
+    bears that wrote a line to files. What was in memory is gone."""
+    removed = {shape.unit_of(number) for kill in kills for number in shape.on_nodes(set(kill.removed))}
+    wrote = {event["level"] for event in events if event.get("event") == "commit"}
+    bears = [bears for level, bears in shape.levels.bears.items() if level in wrote and not level.startswith("memory")]
+    return len(removed) <= max(bears, default=0)
