@@ -279,6 +279,20 @@ typedef struct backstay_resumed {
 /** Puts back the newest whole line, if there is one. `resumed` may be NULL. */
 BACKSTAY_EXPORT int backstay_resume(backstay_session* session, backstay_resumed* resumed, backstay_error* error);
 
+/** In place of backstay_resume, by programs that declare all of their computations: the program runs from its beginning
+ *  as it did, to the call of backstay_checkpoint at which the newest line was taken; there the data are put back, and
+ * it goes on. So its loops, its local variables and its calls are again what they were. On the way it skips the
+ *  computations, as backstay_replaying tells behind each backstay_begin, and is given what they resulted in by
+ *  backstay_result. After the declarations and before the first computation; inside the body of backstay_loop, if there
+ *  is one. BACKSTAY_MISMATCH: the line has no log of the way; and from backstay_begin, backstay_checkpoint and
+ *  backstay_result, where the program goes another way than it did. `resumed` may be NULL. */
+BACKSTAY_EXPORT int backstay_replay(backstay_session* session, backstay_resumed* resumed, backstay_error* error);
+/** Whether computations are skipped: 1 or 0. */
+BACKSTAY_EXPORT int backstay_replaying(const backstay_session* session, int* replaying, backstay_error* error);
+/** The `bytes` bytes at `value` decide on the way, and may be others the next time: results of computations and of
+ *  reductions, clocks, random numbers. A replay gives back what they were; without one nothing happens. */
+BACKSTAY_EXPORT int backstay_result(backstay_session* session, void* value, size_t bytes, backstay_error* error);
+
 /** What backstay_loop runs: 0 when it is done. */
 typedef int (*backstay_body)(void* user);
 /** Runs `body(user)`, which begins with backstay_resume, and runs it again from its start when a rank was lost and the

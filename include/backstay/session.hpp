@@ -1,6 +1,9 @@
 // The session: protect, checkpoint, resume, loop, verify, prune.
 #pragma once
 
+#include <array>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -259,7 +262,10 @@ struct Callbacks {
 
 namespace detail {
 struct Scopes;
-}
+/// What a replay can give back.
+template <class T>
+constexpr bool can_be_kept = std::is_trivially_copyable_v<T> && !std::is_reference_v<T> && !points_elsewhere<T>::value;
+}  // namespace detail
 /// One run of one program (or of one of its coupled codes) under protection.
 ///
 /// The constructors, resume(), checkpoint(), wait(), verify(), prune() and the destructor are collective: every
@@ -344,14 +350,58 @@ class BACKSTAY_EXPORT Session {
   /// they read it, after a checkpoint, is left out of its line; resume() leaves its memory as it is. Until that is
   /// decided, at the next checkpoint() at the latest, the line waits for it, and is given up where the body throws, or
   /// the memory is exchanged meanwhile (by std::swap, say). checkpoint(now) does not wait.
+  ///
+  /// After replay() it may be skipped: what it returned then is returned again. What it returns must be trivially
+  /// copyable then, and no pointer.
   template <class Body>
   decltype(auto) compute(Computation computation, Body&& body) {
+    using Value = std::invoke_result_t<Body>;
     const Computing scope(*this, computation);
-    return std::forward<Body>(body)();
+    if constexpr (std::is_void_v<Value>) {
+      if (scope.runs()) std::forward<Body>(body)();
+    } else if constexpr (detail::can_be_kept<Value>) {
+      std::array<std::byte, sizeof(Value)> bytes{};
+      if (scope.runs()) bytes = std::bit_cast<decltype(bytes)>(std::forward<Body>(body)());
+      keep(bytes, true);
+      return std::bit_cast<Value>(bytes);
+    } else {
+      refuse_replay(computation);
+      return std::forward<Body>(body)();
+    }
   }
   /// The same for a body that stands between the two; without an end() it ends with the next call of the session.
-  void begin(Computation computation);
+  /// False: it is skipped by a replay (one that runs all the same does no harm, if it needs no other rank).
+  bool begin(Computation computation);
   void end();
+  /// In place of resume(), by programs that declare all of their computations: the program runs from its beginning as
+  /// it did, its computations skipped and their results given back from a log, to the call of checkpoint() at which the
+  /// newest line was taken; there the data are put back, and it goes on. So its loops, its local variables and its
+  /// calls are again what they were, and none of them is protected. Collective, after the declarations and before the
+  /// first computation; inside loop(), if there is one. checkpoint() may stand anywhere outside of computations.
+  ///
+  /// What decides on the way, and is no result of compute(), must be told to result(): of reductions, of clocks, of
+  /// random numbers. What is not in computations runs again: communication and output, too, unless replaying().
+  /// Code::mismatch: the line has no such log; and from compute(), checkpoint() and result(), where the program goes
+  /// another way than it did. Source: OPS checkpointing, section 4, Algorithm 2.
+  Resumed replay();
+  /// Computations are skipped.
+  [[nodiscard]] bool replaying() const;
+  /// `value` came from something that may give another one the next time. A replay gives back what it was; without
+  /// replay(), and inside of computations, nothing happens. Trivially copyable, or a std::string or a std::vector of
+  /// what is.
+  template <class T>
+  void result(T& value) {
+    if constexpr (requires { value.resize(std::size_t{}); }) {
+      auto size = static_cast<std::uint64_t>(value.size());
+      result(size);
+      value.resize(static_cast<std::size_t>(size));
+      static_assert(detail::can_be_kept<typename T::value_type>, "what a pointer leads to is not kept");
+      keep(std::as_writable_bytes(std::span(value)), false);
+    } else {
+      static_assert(detail::can_be_kept<T>, "a replay cannot give this back: keep the numbers that it is made of");
+      keep(std::as_writable_bytes(std::span(&value, 1)), false);
+    }
+  }
   /// Takes a checkpoint if one is due. Returns after the capture; no barrier (docs/limitations.md
   /// says when a rank waits for one that is more than a step behind).
   Outcome checkpoint();
@@ -399,18 +449,22 @@ class BACKSTAY_EXPORT Session {
   };
   class Computing {
    public:
-    Computing(Session& run, Computation computation) : run_(run) { run_.enter(computation); }
+    Computing(Session& run, Computation computation) : run_(run), runs_(run_.enter(computation)) {}
     ~Computing() { run_.leave(std::uncaught_exceptions() == exceptions_); }
     Computing(const Computing&) = delete;
     Computing& operator=(const Computing&) = delete;
+    [[nodiscard]] bool runs() const { return runs_; }
 
    private:
     Session& run_;
+    bool runs_;
     int exceptions_ = std::uncaught_exceptions();
   };
   friend struct detail::Scopes;
-  void enter(Computation computation);
+  bool enter(Computation computation);
   void leave(bool completed);
+  void keep(std::span<std::byte> value, bool of_computation);
+  void refuse_replay(Computation computation) const;
   std::unique_ptr<Impl> impl_;
 };
 
@@ -424,8 +478,9 @@ BACKSTAY_EXPORT void end_by_a_signal(int status);
 BACKSTAY_EXPORT bool meet_before_the_end();  ///< false: the job is lost, and MPI_Finalize would not end
 /// Session::compute(), whose body is in Python.
 struct Scopes {
-  static void enter(Session& run, Computation computation) { run.enter(computation); }
+  static bool enter(Session& run, Computation computation) { return run.enter(computation); }
   static void leave(Session& run, bool completed) { run.leave(completed); }
+  static void keep(Session& run, std::span<std::byte> value, bool of_computation) { run.keep(value, of_computation); }
 };
 
 inline View cannot_hold() {

@@ -315,8 +315,28 @@ int declare(PySession& self, const std::string& name,
   return self.call("declare()", [&] { return self.get().declare(name, all).number; });
 }
 
-void enter(PySession& self, int computation) {
-  self.call("compute()", [&] { backstay::detail::Scopes::enter(self.get(), {computation}); });
+bool enter(PySession& self, int computation) {
+  return self.call("compute()", [&] { return backstay::detail::Scopes::enter(self.get(), {computation}); });
+}
+
+/// Bytes that a replay gives back: those that are given, or in a replay those of then.
+nb::bytes kept(PySession& self, nb::bytes value, bool of_computation) {
+  std::string bytes(value.c_str(), value.size());
+  self.call("result()", [&] {
+    auto size = static_cast<std::uint64_t>(bytes.size());
+    const auto keep = [&](void* at, std::size_t count) {
+      backstay::detail::Scopes::keep(self.get(), {static_cast<std::byte*>(at), count}, of_computation);
+    };
+    keep(&size, sizeof size);
+    bytes.resize(static_cast<std::size_t>(size));
+    keep(bytes.data(), bytes.size());
+  });
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
+auto replay(PySession& self) {
+  const auto r = self.call("replay()", [&] { return self.get().replay(); });
+  return std::tuple(r.resumed, r.line, r.level, r.seconds, r.saved_ranks);
 }
 
 void leave_computation(PySession& self, bool completed) {
@@ -474,6 +494,9 @@ void add_session(nb::module_& m) {
       .def("leave_computation", leave_computation)
       .def("checkpoint", checkpoint)
       .def("resume", resume)
+      .def("replay", replay)
+      .def("replaying", [](const PySession& self) { return self.get().replaying(); })
+      .def("kept", kept)
       .def("init", init)
       .def("loop", loop)
       .def("rollback", rollback)

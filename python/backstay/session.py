@@ -19,6 +19,7 @@ import functools
 import numbers
 import operator
 import os
+import pickle
 import signal
 import sys
 import warnings
@@ -174,6 +175,7 @@ class Session:
         self._several = self.size > 1  # also known when it is closed
         self._held: dict[str, Any] = {}  # what must outlive a region: its array, or its _Moving
         self._watched: dict[str, Optional[int]] = {}  # arrays that may be replaced; see _look_for_replaced()
+        self._keeps_way = False  # replay() was called
         self._look = False  # an array has come that was not looked at
         _sessions.add(self)
         if self._several and sys.excepthook is sys.__excepthook__:  # a program that has its own knows what it does
@@ -360,29 +362,49 @@ class Session:
     def compute(self, computation: Computation, body: Callable, *args, **kwargs):
         """Runs body(*args, **kwargs), which is that computation, and gives what it returns. A region that computations
         overwrite before they read it, after a checkpoint, is left out of its line; resume() leaves it as it is. Until
-        that is decided, at the next checkpoint() at the latest, the line waits; checkpoint(now=True) does not."""
+        that is decided, at the next checkpoint() at the latest, the line waits; checkpoint(now=True) does not. A replay
+        skips it, and gives back what it returned then (a copy, as pickle makes it)."""
         if not isinstance(computation, Computation):
             raise _refusal(f"compute({computation!r}): give what declare() returned")
-        self._in_computation(self._core.enter, computation.number)
+        runs = self._in_computation(self._core.enter, computation.number)
         completed = False
         try:
-            result = body(*args, **kwargs)
+            result = self._kept(body(*args, **kwargs) if runs else None, True)
             completed = True
         finally:
             self._in_computation(self._core.leave_computation, completed)
         return result
 
-    def _in_computation(self, call, argument) -> None:
+    def result(self, value):
+        """Gives back `value`, which came from something that may give another one the next time: reductions, clocks,
+        random numbers. After replay() it gives what it was then."""
+        return self._kept(value, False)
+
+    def _kept(self, value, of_computation: bool):
+        if not self._keeps_way:
+            return value
         try:
-            call(argument)
+            written = b"" if self.replaying else pickle.dumps(value)
+        except Exception as error:
+            raise _refusal(f"a replay could not give back {value!r:.60}, which cannot be pickled: {error}") from None
+        kept = self._core.kept(written, of_computation)
+        return value if kept == written else pickle.loads(kept)
+
+    def _in_computation(self, call, argument):
+        try:
+            return call(argument)
         finally:
             for moving in self._moving():
                 moving.release()
 
     def checkpoint(self, now: bool = False) -> Outcome:
         """Takes a checkpoint if one is due, or now. Returns after the capture; never a barrier."""
+        was_replaying = self.replaying
         try:
             outcome = self._core.checkpoint(bool(now))
+            if was_replaying and not self.replaying:
+                for moving in self._moving():
+                    moving.deliver()
         finally:
             for moving in self._moving():
                 moving.release()
@@ -400,6 +422,20 @@ class Session:
             moving.deliver()
         self._look_for_replaced(False)
         return resumed
+
+    def replay(self) -> Resumed:
+        """In place of resume(), by programs that declare all of their computations: the program runs from its beginning
+        as it did, its computations skipped and their results given back, to the call of checkpoint() at which the newest
+        line was taken; there the data are put back, and it goes on. What decides on the way and is no result of a
+        computation goes through result(). Inside loop(), if there is one, and before the first computation."""
+        resumed = Resumed(*self._core.replay())
+        self._keeps_way = True
+        return resumed
+
+    @property
+    def replaying(self) -> bool:
+        """Computations are skipped."""
+        return self._keeps_way and self._core.replaying()
 
     def init(self, phase: Callable[[], Any]) -> None:
         """Collective, before loop(): runs `phase`, in which the program sets itself up. With the option spares it is

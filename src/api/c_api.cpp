@@ -456,6 +456,27 @@ int backstay_resume(backstay_session* session, backstay_resumed* resumed, backst
   });
 }
 
+int backstay_replay(backstay_session* session, backstay_resumed* resumed, backstay_error* error) {
+  return guarded(error, [&] {
+    const auto found = of(session, "backstay_replay").replay();
+    if (resumed != nullptr) *resumed = to_c(found);
+  });
+}
+
+int backstay_replaying(const backstay_session* session, int* replaying, backstay_error* error) {
+  return guarded(error, [&] {
+    if (replaying == nullptr) refuse("backstay_replaying: the argument `replaying` is NULL");
+    *replaying = of(session, "backstay_replaying").replaying() ? 1 : 0;
+  });
+}
+
+int backstay_result(backstay_session* session, void* value, size_t bytes, backstay_error* error) {
+  return guarded(error, [&] {
+    if (value == nullptr && bytes > 0) refuse("backstay_result: the argument `value` is NULL");
+    backstay::detail::Scopes::keep(of(session, "backstay_result"), {static_cast<std::byte*>(value), bytes}, false);
+  });
+}
+
 int backstay_loop(backstay_session* session, backstay_body body, void* user, backstay_error* error) {
   return guarded(error, [&] {
     if (body == nullptr) refuse("backstay_loop: the argument `body` is NULL");

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -121,6 +122,82 @@ TEST_F(ComputeTest, what_is_still_undecided_at_the_next_call_is_saved) {
   }
   EXPECT_EQ(put_back(10).second, std::vector<double>(10, 2));
   EXPECT_EQ(put_back(10).first, std::vector<double>(10, 1));
+}
+
+/// A line without f is there; `go` is what the run that goes on from it does.
+class ComputeAgainTest : public ComputeTest {
+ protected:
+  void go_on(const std::function<void(Session&, Computation set, Computation look)>& go) const {
+    for (const bool again : {false, true}) {
+      std::vector<double> u(10, 1), f(10, 2);
+      Session run(alone, options());
+      run.protect("u", u);
+      run.protect("f", f);
+      const auto set = run.declare("set", {reads("u"), writes("f")});
+      const auto look = run.declare("look", {reads("f")});
+      EXPECT_EQ(run.resume().resumed, again);
+      if (again) {
+        go(run, set, look);
+      } else {
+        run.checkpoint();
+        run.compute(set, [&] { f.assign(10, 3); });
+        run.wait();
+      }
+    }
+  }
+  static std::string refusal(const std::function<void()>& f) {
+    try {
+      f();
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "nothing was refused";
+  }
+};
+
+TEST_F(ComputeAgainTest, who_goes_another_way_is_stopped_before_it_reads_what_is_not_there) {
+  go_on([](Session& run, Computation set, Computation look) {
+    EXPECT_EQ(
+        refusal([&] { run.compute(look, [] { FAIL() << "it runs"; }); }),
+        "the computation 'look' that reads f, needs region 'f', which the line that this run went on from has not: "
+        "the run that saved it overwrote it first, so this one goes another way; let it go the same way (replay() "
+        "keeps what decides on it), or save all by checkpoint(now)");
+    int ran = 0;
+    run.compute(set, [&] { ++ran; });
+    run.compute(look, [&] { ++ran; });
+    EXPECT_EQ(ran, 2);
+  });
+}
+
+TEST_F(ComputeAgainTest, what_is_not_there_is_not_saved_as_if_it_were) {
+  go_on([](Session& run, Computation, Computation) {
+    run.checkpoint();  // this state is the one that was put back
+    run.checkpoint(now);
+    EXPECT_EQ(run.status().left_out_bytes, 80U);
+    run.wait();
+    EXPECT_EQ(run.status().last_error, "");
+  });
+  EXPECT_EQ(put_back(10).second, std::vector<double>(10, -1));
+}
+
+TEST_F(ComputeAgainTest, once_a_part_of_it_is_there_and_as_long_as_nothing_declares_it_no_line_is_saved) {
+  go_on([](Session& run, Computation, Computation) {
+    const auto half = run.declare("half", {writes("f").in({{0, 5}})});
+    run.compute(half, [] {});
+    run.checkpoint(now);
+    run.wait();
+    EXPECT_NE(run.status().last_error.find("only a part of it has been overwritten since"), std::string::npos)
+        << run.status().last_error;
+  });
+  std::vector<double> u(10), f(10);
+  Session run(alone, options());
+  run.protect("u", u);
+  run.protect("f", f);
+  run.resume();
+  run.checkpoint(now);
+  run.wait();
+  EXPECT_NE(run.status().last_error.find("none is declared now: declare them as then"), std::string::npos)
+      << run.status().last_error;
 }
 
 TEST_F(ComputeTest, a_region_that_had_to_be_saved_is_not_waited_for_the_next_time) {

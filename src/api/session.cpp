@@ -29,6 +29,8 @@ void Session::protect(RegionSpec spec) {
   impl_->end();
   const std::string trouble = format::why_not_a_region_name(spec.name);
   if (!trouble.empty()) throw Error(Code::invalid_argument, trouble);
+  if (spec.name == format::replay_region)
+    throw Error(Code::invalid_argument, cat("backstay keeps the name '", spec.name, "' for itself: take another one"));
   spec.is_static = spec.is_static || impl_->protects_statics;
   detail::value_or_throw(impl_->require_free(spec));
   auto& regions = spec.is_static ? impl_->statics() : impl_->regions();
@@ -76,15 +78,19 @@ void Session::init(const std::function<void()>& phase) { impl_->init(phase); }
 Outcome Session::checkpoint() { return impl_->checkpoint(false); }
 Outcome Session::checkpoint(Now) { return impl_->checkpoint(true); }
 Resumed Session::resume() { return impl_->resume(); }
+Resumed Session::replay() { return impl_->replay(); }
+bool Session::replaying() const { return impl_->replaying(); }
+void Session::keep(std::span<std::byte> value, bool of_computation) { impl_->keep(value, of_computation); }
+void Session::refuse_replay(Computation computation) const { impl_->refuse_replay(computation); }
 Computation Session::declare(const std::string& name, const std::vector<Access>& accesses) {
   return impl_->declare(name, accesses);
 }
-void Session::begin(Computation computation) {
+bool Session::begin(Computation computation) {
   impl_->end();
-  impl_->begin(computation, false);
+  return impl_->begin(computation, false);
 }
 void Session::end() { impl_->end(); }
-void Session::enter(Computation computation) { impl_->begin(computation, true); }
+bool Session::enter(Computation computation) { return impl_->begin(computation, true); }
 void Session::leave(bool completed) { impl_->leave(completed); }
 void Session::wait() { impl_->wait(); }
 Verified Session::verify() { return impl_->verify(); }

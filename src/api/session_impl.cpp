@@ -202,6 +202,9 @@ void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
   engine::EngineHooks hooks;
   hooks.say = [this](const std::string& sentence) { journal_->say(sentence); };
   hooks.say_of_others = [this](const std::string& sentence) { say_of_others(sentence); };
+  hooks.line_began = [this] {
+    if (way_) way_->mark();
+  };
   hooks.settled = [this](const engine::Settled& s, const std::string& level) { settled(s, level); };
 #if BACKSTAY_HAVE_MPI
   if (courier_) hooks.pump = [this] { courier_->pump(); };
@@ -398,19 +401,28 @@ Computation Session::Impl::declare(const std::string& name, const std::vector<Ac
   return {static_cast<int>(number)};
 }
 
-void Session::Impl::begin(Computation computation, bool scoped) {
+bool Session::Impl::begin(Computation computation, bool scoped) {
   if (computation.number < 0 || static_cast<std::size_t>(computation.number) >= declared_.size())
     throw Error(Code::invalid_argument,
                 "compute() was called with a computation that this session has not declared: call declare() before");
-  running_.push_back(static_cast<std::size_t>(computation.number));
+  const auto number = static_cast<std::size_t>(computation.number);
+  has_begun_ = true;
+  // Of those inside of each other the outermost counts.
+  const bool skips =
+      way_ && running_.empty() && value_or_throw(way_->computation(number, declared_)) == select::Way::Turn::skip;
+  if (!skips) value_or_throw(engine_->before(number));
+  running_.push_back(number);
   scoped_.push_back(scoped);
-  engine_->before(running_.back());
+  return !skips;
 }
 
 void Session::Impl::end_last(bool completed) {
   const auto computation = running_.back();
   running_.pop_back();
   scoped_.pop_back();
+  if (!completed && running_.empty() && way_ && !way_->is_gone_again())
+    way_->lose(cat(declared_.signature_of(computation),
+                   ", ended by an exception, which a replay cannot repeat: catch it inside of the computation"));
   if (engine_) engine_->after(computation, completed);
 }
 
@@ -418,6 +430,8 @@ Outcome Session::Impl::checkpoint(bool forced) {
   require_no_init("checkpoint()");
   const auto start = std::chrono::steady_clock::now();
   const InCall in_call(*this, "checkpoint()");
+  has_begun_ = true;
+  if (way_ && !goes_on_here()) return Outcome::not_due;
   if (must_resume_)
     throw Error(
         Code::invalid_argument,
@@ -484,7 +498,15 @@ void Session::Impl::report_failures() {
 Resumed Session::Impl::resume() {
   require_no_init("resume()");
   const InCall in_call(*this, "resume()");
-  const auto found = value_here(engine_->resume());
+  if (way_)
+    throw Error(Code::invalid_argument,
+                "resume() was called after replay(), which stands in its place: call one of them");
+  return found(engine_->resume());
+}
+
+/// What resume() or replay() has found is told.
+Resumed Session::Impl::found(const Result<Resumed>& outcome) {
+  const auto found = value_here(outcome);
   const bool back = !found && must_resume_;
   if (back) go_back_to_beginning();
   must_resume_ = false;
@@ -652,6 +674,11 @@ bool Session::Impl::close() {
 #endif
   end();
   if (!engine_) return true;
+  try {
+    if (std::uncaught_exceptions() == 0) require_arrival();
+  } catch (const Error& e) {
+    journal_->say(e.what());
+  }
   meet_to_close();
   engine_->give_up_undecided();
   const auto waited = engine_->drain();

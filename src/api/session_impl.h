@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "backstay/session.hpp"
 #include "engine/engine.h"
 #include "engine/staging.h"
+#include "select/way.h"
 #if BACKSTAY_HAVE_MPI
 #include "comm/crew.h"
 #include "comm/leaving.h"
@@ -78,8 +80,8 @@ class Session::Impl {
   }
   void init(const std::function<void()>& phase);
   Computation declare(const std::string& name, const std::vector<Access>& accesses);
-  /// `scoped`: it ends with leave().
-  void begin(Computation computation, bool scoped);
+  /// `scoped`: it ends with leave(). False: a replay skips it.
+  bool begin(Computation computation, bool scoped);
   /// The one that began last, unless that ends with leave().
   void end() {
     if (!running_.empty() && !scoped_.back()) end_last(true);
@@ -96,6 +98,11 @@ class Session::Impl {
   }
   Outcome checkpoint(bool forced);
   Resumed resume();
+  Resumed replay();
+  [[nodiscard]] bool replaying() const { return way_ && way_->is_gone_again(); }
+  /// What the program was told, outside of computations or by one. A replay gives it back.
+  void keep(MutableByteView value, bool of_computation);
+  void refuse_replay(Computation computation) const;
   void wait();
   Verified verify();
   void prune(int keep);
@@ -208,6 +215,17 @@ class Session::Impl {
   std::vector<std::size_t> running_;  ///< computations, inside each other
   std::vector<bool> scoped_;          ///< of these: it ends with leave()
   void end_last(bool completed);
+  // ---- replay: see select/way.h
+  bool has_begun_ = false;                ///< a computation, or checkpoint(), was called
+  std::optional<select::Way> way_;        ///< since replay()
+  std::unique_ptr<engine::Aside> aside_;  ///< while it is gone again
+  std::uint64_t replayed_line_ = 0;
+  std::chrono::steady_clock::time_point replay_began_;
+  void protect_way();
+  bool goes_on_here();
+  void require_arrival() const;
+  void forget_way();
+  Resumed found(const Result<Resumed>& outcome);
   std::shared_ptr<store::Store> memory_;  ///< of level memory: it outlives the engine
   std::string local_dir_;
   int node_ = 0;

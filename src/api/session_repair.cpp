@@ -30,6 +30,10 @@ class Depth {
 /// What the body protects it protects anew: what it protected the first time may lie in memory that is gone.
 void Session::Impl::loop(const std::function<void()>& body) {
   require_no_init("loop()");
+  if (way_)
+    throw Error(Code::invalid_argument,
+                "loop() was called after replay(): a body that runs again is replayed from its beginning, so call "
+                "replay() inside of it");
   const Depth depth(loops_);
   left_by_error_ = false;
   const auto forget_what_it_protected = what_was_protected();
@@ -43,6 +47,8 @@ void Session::Impl::loop(const std::function<void()>& body) {
     bool finished = false;
     try {
       body();
+      require_arrival();
+      if (loops_ == 1) forget_way();
       engine_->give_up_undecided(outside);
       if (loops_ > 1) return;
       finished = !a_rank_is_lost();  // a program that looks at no error code may come here after a loss
@@ -63,6 +69,7 @@ void Session::Impl::loop(const std::function<void()>& body) {
 std::function<void()> Session::Impl::what_was_protected() {
   return [this, regions = regions_.names(), statics = statics_.names(), declared = declared_.size()] {
     if (engine_) engine_->give_up_undecided(regions);
+    forget_way();
     regions_.keep_only(regions);
     statics_.keep_only(statics);
     declared_.keep_first(declared);

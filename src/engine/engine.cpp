@@ -68,7 +68,10 @@ Engine::Engine(EngineConfig config, EngineHooks hooks, std::unique_ptr<comm::Com
       static_regions_(config_.statics != nullptr ? *config_.statics : own_statics_),
       decider_(cadences(config_.levels), config_.agreement_period),
       forced_(config_.levels.size(), false),
-      owed_(config_.levels.size(), false) {}
+      owed_(config_.levels.size(), false),
+      open_line_({regions_, static_regions_, config_.declared, config_.running},
+                 {[this](std::unique_ptr<Checkpoint> line) { background_->put(std::move(line)); }, hooks_.line_began}) {
+}
 
 Engine::~Engine() = default;
 
@@ -469,16 +472,14 @@ Result<Outcome> Engine::capture(const std::vector<bool>& levels, bool now) {
   c.levels = levels;
   c.signature = regions_.signature();
   c.statics = static_lines_;
-  left_out_bytes_ = 0;
-  if (taken) c.captured = capture_memory(c, now);
-  open_line_ = std::move(checkpoint);
-  if (!undecided_ || undecided_->waiting.empty()) hand_over();
+  if (taken) c.captured = require_regions();
+  open_line_.take(std::move(checkpoint), capture_options(), now);
   ++captured_;
   may_be_in_flight_ = true;
   return taken ? Result<Outcome>(Outcome::taken) : taken.failure();
 }
 
-Result<void> Engine::capture_memory(Checkpoint& checkpoint, bool at_once) {
+Result<void> Engine::require_regions() const {
   if (regions_.specs().empty())
     return fail(Code::invalid_argument,
                 static_regions_.specs().empty() ? "nothing is" : "nothing but static regions is",
@@ -487,205 +488,7 @@ Result<void> Engine::capture_memory(Checkpoint& checkpoint, bool at_once) {
     return fail(Code::invalid_argument,
                 "static regions were protected or unprotected right before it, so that not all ",
                 "ranks know of it yet: the next checkpoint saves them");
-  if (config_.declared != nullptr) {
-    for (auto& line : config_.declared->signature()) checkpoint.signature.push_back(std::move(line));
-    if (!at_once && config_.declared->size() > 0) {
-      auto undecided = undecided_regions();
-      if (!undecided) return undecided.failure();
-      undecided_ = std::move(*undecided);
-    }
-  }
-  std::vector<const RegionSpec*> decided;
-  for (std::size_t i = 0; i < regions_.specs().size(); ++i)
-    if (!undecided_ || !undecided_->waiting.contains(i)) decided.push_back(&regions_.specs()[i]);
-  checkpoint.capture.clear();
-  const auto captured = capture_more(decided, capture_options(), checkpoint.capture);
-  if (!captured) {
-    undecided_.reset();
-    is_needed_.clear();  // it may have been too much
-  }
-  return captured;
-}
-
-// ---- what is undecided -------------------------------------------------------------------------------------------
-//
-// Invariant: a region is left out of a line on a rank only if declared computations that have ended have overwritten
-// all of it since the checkpoint, and none has read any element before it was overwritten. What is saved of a region
-// holds, of each element that is not overwritten before it is read, what it held at the checkpoint. Both follow from
-// what is declared alone; what happened the last time (is_needed_) only says what is worth waiting for.
-
-namespace {
-/// Nothing for what callbacks save.
-Result<View> view_of(const RegionSpec& spec) {
-  try {
-    return spec.save ? View{} : spec.view();
-  } catch (const std::exception& e) {
-    return fail(Code::user, "region '", spec.name, "': where it lies cannot be told: ", e.what());
-  } catch (...) {
-    return fail(Code::user, "region '", spec.name, "': where it lies cannot be told");
-  }
-}
-}  // namespace
-
-Result<std::vector<select::Region>> regions_for_select(const region::RegionSet& regions,
-                                                       const region::RegionSet& statics) {
-  std::vector<select::Region> out;
-  for (const auto* set : {&regions, &statics})
-    for (const auto& spec : set->specs()) {
-      auto view = view_of(spec);
-      if (!view) return view.failure();
-      out.push_back({spec.name, std::move(view->shape), static_cast<std::int64_t>(spec.type.size)});
-    }
-  return out;
-}
-
-Result<std::unique_ptr<Undecided>> Engine::undecided_regions() const {
-  auto regions = regions_for_select(regions_, static_regions_);
-  if (!regions) return regions.failure();
-  auto out = std::make_unique<Undecided>();
-  out->regions = std::move(*regions);
-  for (std::size_t c = 0; c < config_.declared->size(); ++c) {
-    auto effects = config_.declared->effects_on(c, out->regions);
-    out->effects.push_back(effects ? std::move(*effects) : select::Effects{});
-  }
-  select::Elements elements(out->regions.size());
-  for (const auto& [region, memory] : worth_waiting_for(*out)) {
-    out->memory[region] = memory;
-    elements[region].add(select::box_of(out->regions[region].shape));
-    const auto known = is_needed_.find(out->regions[region].name);
-    if (known == is_needed_.end() || !known->second) out->waiting.insert(region);
-  }
-  out->elements = select::OpenCheckpoint(std::move(elements));
-  return out;
-}
-
-/// Regions that computations overwrite. A callback may look at anything, what is the same on all ranks must be saved at
-/// one moment, cells in use (and their counts) are no range of a region, and of what a computation is changing, one
-/// uses that cannot be declared now, or lay elsewhere when it was looked for, nothing is known: those are saved at
-/// once.
-std::map<std::size_t, const std::byte*> Engine::worth_waiting_for(const Undecided& undecided) const {
-  std::set<std::string> others = exchanged_;
-  for (std::size_t c = 0; c < undecided.effects.size(); ++c)
-    if (undecided.effects[c].empty())
-      for (auto& name : config_.declared->regions_of(c)) others.insert(std::move(name));
-  if (config_.running != nullptr)
-    for (const std::size_t c : *config_.running)
-      for (auto& name : config_.declared->regions_of(c)) others.insert(std::move(name));
-  std::map<std::size_t, const std::byte*> out;
-  for (const auto& computation : undecided.effects)
-    for (const auto& effect : computation) {
-      if (effect.overwrites.empty() || effect.region >= regions_.specs().size()) continue;
-      const auto& spec = regions_.specs()[effect.region];
-      if (spec.save || spec.placement.kind == Placement::Kind::replicated || others.contains(spec.name) ||
-          spec.name.ends_with(".counts") || out.contains(effect.region))
-        continue;
-      const auto first = view_of(spec), second = view_of(spec);  // one that is elsewhere each time cannot be watched
-      if (first && second && first->run_lengths.empty() && first->data == second->data)
-        out.emplace(effect.region, first->data);
-    }
-  return out;
-}
-
-void Engine::before(std::size_t computation) {
-  if (!undecided_ || computation >= undecided_->effects.size() || look_for_exchanged()) return;
-  for (const auto& [region, elements] : undecided_->elements.read(undecided_->effects[computation])) save(region);
-  if (open_line_ && undecided_->waiting.empty()) hand_over();
-}
-
-void Engine::after(std::size_t computation, bool completed) {
-  if (!undecided_ || computation >= undecided_->effects.size()) return;
-  const auto& effects = undecided_->effects[computation];
-  std::vector<std::size_t> open;
-  for (const auto& effect : effects)
-    if (!effect.changes.empty() && !undecided_->elements.is_decided(effect.region)) open.push_back(effect.region);
-  if (!completed) {
-    const auto waits = std::ranges::find_if(open, [&](auto region) { return undecided_->waiting.contains(region); });
-    if (open_line_ && waits != open.end())
-      give_up(fail(Code::user, "a computation ended by an exception while the line waited for region '",
-                   undecided_->regions[*waits].name, "', which it overwrites: what it has overwritten is not known"));
-    return;
-  }
-  undecided_->elements.overwrite(effects);
-  for (const std::size_t region : open)
-    if (undecided_->elements.is_decided(region)) leave_out(region);
-  if (open_line_ && undecided_->waiting.empty()) hand_over();
-}
-
-/// What waits has to lie where it lay, or nobody knows what is there now. True: the line was given up.
-bool Engine::look_for_exchanged() {
-  for (const std::size_t region : undecided_->waiting) {
-    const auto& about = undecided_->regions[region];
-    const auto* spec = regions_.find(about.name);
-    const auto view = spec == nullptr ? Result<View>(View{}) : view_of(*spec);
-    if (view && view->data == undecided_->memory[region] && view->shape == about.shape) continue;
-    exchanged_.insert(about.name);
-    give_up(
-        fail(Code::invalid_argument, "the memory of region '", about.name, "' was exchanged, or changed its size, ",
-             "while the line waited for it: do that inside of a compute() that declares it, or use checkpoint(now)"));
-    return true;
-  }
-  return false;
-}
-
-bool Engine::is_changed_by_a_running_one(std::size_t region) const {
-  if (config_.running == nullptr) return false;
-  return std::ranges::any_of(*config_.running, [&](std::size_t c) {
-    return c < undecided_->effects.size() &&
-           std::ranges::any_of(
-               undecided_->effects[c],
-               [&](const auto& effect) { return effect.region == region && !effect.changes.empty(); });
-  });
-}
-
-/// As it is now: nothing has changed of it but what is overwritten before it is read.
-void Engine::save(std::size_t region) {
-  const std::string& name = undecided_->regions[region].name;
-  is_needed_[name] = true;
-  undecided_->elements.decide(region);
-  if (undecided_->waiting.erase(region) == 0 || !open_line_->captured) return;
-  open_line_->captured = capture_more({regions_.find(name)}, capture_options(), open_line_->capture);
-  if (!open_line_->captured) is_needed_.clear();
-}
-
-void Engine::leave_out(std::size_t region) {
-  const auto& about = undecided_->regions[region];
-  is_needed_[about.name] = false;
-  if (undecided_->waiting.erase(region) == 0) return;  // it was saved, in vain
-  open_line_->capture.left_out.push_back({groups_.app().rank(), about.name, about.shape});
-  left_out_bytes_ += static_cast<std::uint64_t>(select::volume(select::box_of(about.shape)) * about.element);
-}
-
-void Engine::hand_over() { background_->put(std::move(open_line_)); }
-
-void Engine::give_up(const Failure& why) {
-  open_line_->captured = why;
-  hand_over();
-  undecided_.reset();
-}
-
-void Engine::decide() {
-  if (open_line_ && look_for_exchanged()) return;
-  if (open_line_)
-    for (const std::size_t region : std::set(undecided_->waiting)) {
-      if (is_changed_by_a_running_one(region))
-        return give_up(fail(Code::invalid_argument,
-                            "a call of the session inside of a computation came while the line ", "waited for region '",
-                            undecided_->regions[region].name, "', which that overwrites: make ",
-                            "it outside, or use checkpoint(now)"));
-      save(region);
-    }
-  if (open_line_) hand_over();
-  undecided_.reset();
-}
-
-void Engine::give_up_undecided(const std::vector<std::string>& still_there) {
-  if (!open_line_) return;
-  const auto gone = std::ranges::find_if(undecided_->waiting, [&](std::size_t region) {
-    return std::ranges::find(still_there, undecided_->regions[region].name) == still_there.end();
-  });
-  if (gone == undecided_->waiting.end()) return;
-  give_up(fail(Code::invalid_argument, "the program left the loop, or its session, before it was decided whether the ",
-               "line needs region '", undecided_->regions[*gone].name, "': checkpoint(now) saves all at once"));
+  return {};
 }
 
 bool Engine::must_look_after_statics(const std::vector<bool>& levels) const {
@@ -816,7 +619,7 @@ Result<void> Engine::wait() {
   return {};
 }
 
-Result<Resumed> Engine::resume() {
+Result<Resumed> Engine::resume(Aside* aside) {
   looked_back_ = true;
   BACKSTAY_TRY(meet(Meeting::resume));
   const double start = monotonic();
@@ -827,9 +630,16 @@ Result<Resumed> Engine::resume() {
   ReadOptions read;
   read.lenient = config_.lenient;
   read.had_statics = config_.saved_statics > 0 && config_.saved_statics == static_regions_.changes();
-  const auto found = put_back_newest(there->lines, levels_, {there->statics, companions_, static_regions_},
-                                     config_.topology, regions_, read, groups_.app(), hooks_.say);
+  const auto found =
+      put_back_newest(there->lines, levels_, {there->statics, companions_, static_regions_}, config_.topology,
+                      aside != nullptr ? aside->regions() : regions_, read, groups_.app(), hooks_.say);
   if (!found) return found.failure();
+  if (aside != nullptr) {
+    aside->keep_only(found->regions);
+    aside->left_out = found->left_out;
+  } else {
+    BACKSTAY_TRY(open_line_.came_back_without(found->left_out));
+  }
   for (const auto& [level, line] : other_lines_)
     if (line > found->line)
       hooks_.say(cat("line ", line, " lies at level ", level, ", which is not among the levels of this run, and was ",
@@ -848,6 +658,12 @@ Result<Resumed> Engine::resume() {
   const double seconds = monotonic() - start;  // no rank comes here before all have their data
   return Resumed{true, found->line, levels_[static_cast<std::size_t>(found->level)].name, seconds,
                  found->manifest.ranks};
+}
+
+Result<void> Engine::put_back(const Aside& aside) {
+  BACKSTAY_TRY(meet(Meeting::resume));
+  BACKSTAY_TRY(agree(groups_.app(), aside.put_back(regions_)));
+  return open_line_.came_back_without(aside.left_out);
 }
 
 Result<std::uint64_t> Engine::save_what_memory_holds() {

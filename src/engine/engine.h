@@ -11,10 +11,12 @@
 #include <vector>
 
 #include "backstay/session.hpp"
+#include "engine/aside.h"
 #include "engine/background.h"
 #include "engine/groups.h"
 #include "engine/kept_log.h"
 #include "engine/line_reader.h"
+#include "engine/open_line.h"
 #include "engine/statics.h"
 #include "plan/decider.h"
 #include "region/region_set.h"
@@ -56,15 +58,7 @@ struct EngineHooks {
   std::function<void()> pump;                                             ///< empty: not needed
   /// A sentence about a rank that others wait for, who may be the one that says things to people; empty: said by none.
   std::function<void(const std::string&)> say_of_others = {};
-};
-
-/// What of a checkpoint is not decided yet, on this rank.
-struct Undecided {
-  std::vector<select::Region> regions;             ///< as they were protected when it was taken; static ones last
-  std::map<std::size_t, const std::byte*> memory;  ///< where those lie that may have to wait
-  std::vector<select::Effects> effects;            ///< by computation; none: it is not known what it does
-  select::OpenCheckpoint elements{{}};
-  std::set<std::size_t> waiting;  ///< regions that are neither saved nor left out
+  std::function<void()> line_began = {};  ///< see LineHooks::began; empty: not needed
 };
 
 /// One rank's engine. All ranks call open(), checkpoint(), resume(), wait(), verify(), prune() in the same order.
@@ -86,18 +80,18 @@ class Engine {
 
   /// `signal`: this rank was asked to end. `now`: due, whatever the decision says.
   Result<Outcome> checkpoint(bool now, bool signal);
-  /// A declared computation begins, on this rank: what it reads goes into the checkpoint that is being decided.
-  void before(std::size_t computation);
-  /// It has ended: what it has overwritten does not, if nobody has read it before. Not `completed`: nobody knows what
-  /// it has overwritten. See docs/decisions/0016.
-  void after(std::size_t computation, bool completed);
-  /// This rank decides at once: all that is undecided is saved, as it is now.
-  void decide();
-  /// The memory of regions that are not named may be gone: if one of them is undecided, the line is given up.
-  void give_up_undecided(const std::vector<std::string>& still_there = {});
-  /// Bytes of the regions that the newest checkpoint of this rank left out so far.
-  [[nodiscard]] std::uint64_t left_out_bytes() const { return left_out_bytes_; }
-  Result<Resumed> resume();
+  /// What of a line this rank has not decided yet, see engine/open_line.h.
+  Result<void> before(std::size_t computation) { return open_line_.before(computation); }
+  void after(std::size_t computation, bool completed) { open_line_.after(computation, completed); }
+  void decide() { open_line_.decide(); }
+  void give_up_undecided(const std::vector<std::string>& still_there = {}) {
+    open_line_.give_up_undecided(still_there);
+  }
+  [[nodiscard]] std::uint64_t left_out_bytes() const { return open_line_.left_out_bytes(); }
+  /// Into `aside`, if there is one, instead of the regions: put_back() follows.
+  Result<Resumed> resume(Aside* aside = nullptr);
+  /// Collective: what was read aside goes into the regions.
+  Result<void> put_back(const Aside& aside);
   /// Collective, before the session ends, so that a rank that is late costs the last line nothing. If others go on
   /// instead, all hear of it, and nothing more is saved: Code::comm.
   Result<void> meet_to_close() { return meet(Meeting::close); }
@@ -133,7 +127,7 @@ class Engine {
   /// Checkpoints handed to the background since the session was opened.
   [[nodiscard]] std::uint64_t captured() const { return captured_; }
   [[nodiscard]] std::size_t in_flight() const {
-    return (background_ ? background_->in_flight() : 0) + (open_line_ ? 1 : 0);
+    return (background_ ? background_->in_flight() : 0) + (open_line_.waits() ? 1 : 0);
   }
   [[nodiscard]] std::uint64_t staging_bytes() const { return background_ ? background_->staging_bytes() : 0; }
   [[nodiscard]] const std::vector<Level>& levels() const { return levels_; }
@@ -165,18 +159,10 @@ class Engine {
   Result<Level*> level_of_logs();
   [[nodiscard]] bool must_look_after_statics(const std::vector<bool>& levels) const;
   Result<void> look_after_statics(const std::vector<bool>& levels, bool now);
-  Result<void> capture_memory(Checkpoint& checkpoint, bool at_once);
-  Result<std::unique_ptr<Undecided>> undecided_regions() const;
-  [[nodiscard]] std::map<std::size_t, const std::byte*> worth_waiting_for(const Undecided& undecided) const;
-  [[nodiscard]] bool is_changed_by_a_running_one(std::size_t region) const;
-  bool look_for_exchanged();
-  void give_up(const Failure& why);
+  [[nodiscard]] Result<void> require_regions() const;
   [[nodiscard]] CaptureOptions capture_options() const {
     return {groups_.app().rank(), config_.capture_threads, config_.staging_limit};
   }
-  void save(std::size_t region);
-  void leave_out(std::size_t region);
-  void hand_over();
   Result<void> write_statics(const std::vector<bool>& levels);
   Result<Outcome> take_last();
   [[nodiscard]] std::string what_is_left_behind() const;
@@ -220,21 +206,11 @@ class Engine {
   std::vector<bool> owed_;                                          ///< levels that fell due and were passed over since
   std::atomic<std::int64_t> failures_{0};
   bool stopping_ = false;
-  bool last_settled_ = false;              ///< the checkpoint of the stop was taken, and is committed or given up
-  bool looked_back_ = false;               ///< resume() was called
-  std::unique_ptr<Undecided> undecided_;   ///< until the next call that all ranks make
-  std::unique_ptr<Checkpoint> open_line_;  ///< waits for what is undecided
-  std::map<std::string, bool> is_needed_;  ///< of regions that were undecided: they had to be saved the last time
-  std::set<std::string> exchanged_;        ///< regions whose memory was exchanged while a line waited: none waits again
-  std::uint64_t left_out_bytes_ = 0;
+  bool last_settled_ = false;  ///< the checkpoint of the stop was taken, and is committed or given up
+  bool looked_back_ = false;   ///< resume() was called
   std::unique_ptr<Background> background_;
+  OpenLine open_line_;
 };
-
-/// What declarations are about: type and shape, as they are now; static regions last. Those that callbacks save have no
-/// shape.
-/// Code::user: a view threw.
-Result<std::vector<select::Region>> regions_for_select(const region::RegionSet& regions,
-                                                       const region::RegionSet& statics);
 
 /// The number of the newest committed line that the directory of a node holds at any level; 0: none.
 std::uint64_t newest_line_on_node(const std::string& local_dir);

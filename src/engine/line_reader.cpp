@@ -347,6 +347,8 @@ struct Attempt {
   bool done = false;
   std::string trouble;    ///< what was found damaged on the way; if not done: why the line cannot be had at this level
   std::string read = {};  ///< a region that was read, if memory might have had it
+  std::vector<std::string> regions = {};   ///< of which it held something for this rank
+  std::vector<std::string> left_out = {};  ///< of which it says that it has nothing
 };
 
 /// From the tables of all files.
@@ -417,6 +419,13 @@ Result<Plans> make_plans(LineReader& reader, const region::RegionSet& regions, c
   return plans;
 }
 
+std::vector<std::string> regions_in(const Plans& plans, bool left_out) {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < plans.specs.size(); ++i)
+    if (plans.plans[i].left_out == left_out) out.push_back(plans.specs[i]->name);
+  return out;
+}
+
 /// The members of parity groups of which something is not there, or is known to be bad in every store that has it.
 std::set<Member> lost_members(const catalog::Candidate& line, const BadFiles& bad,
                               const std::map<Member, std::string>& damaged) {
@@ -474,7 +483,8 @@ class Attempts {
         const auto filled = reader.fill(*plans, options.keep_equal, mine, read);
         BACKSTAY_TRY(share(comm_, filled, mine, bad_));
       }
-      if (bad_.size() == known) return Attempt{true, trouble(), read};
+      if (bad_.size() == known)
+        return Attempt{true, trouble(), read, regions_in(*plans, false), regions_in(*plans, true)};
       for (const auto& [key, why] : bad_)
         if (key.second == reader.source(key.first)) say_(cat(what_, ": ", why, "; looking for another copy"));
     }
@@ -698,6 +708,8 @@ Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Le
         found.level = line.level;
         found.complete = line.complete && attempt->trouble.empty();
         found.manifest = line.manifest;
+        found.regions = std::move(attempt->regions);
+        found.left_out = std::move(attempt->left_out);
         return found;
       }
       trouble = attempt->trouble;

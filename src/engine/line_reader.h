@@ -40,6 +40,8 @@ struct PutBack {
   bool complete = true;  ///< all copies were in place; otherwise the next checkpoint should not wait
   format::Manifest manifest;
   std::vector<std::pair<int, std::uint64_t>> rejected;  ///< (level, line): newer, and found damaged
+  std::vector<std::string> regions;                     ///< of which the line held something for this rank
+  std::vector<std::string> left_out;                    ///< of which it says that it has nothing
 };
 
 struct ReadOptions {

@@ -193,6 +193,7 @@ Result<RegionPlan> plan_left_out(const RegionSpec& spec, const SavedRegions& sav
                         ", so that it comes back only on as many ranks, where each has the same part of it"));
   RegionPlan plan;
   plan.shape = spec.view().shape;
+  plan.left_out = true;
   return plan;
 }
 }  // namespace
@@ -223,6 +224,7 @@ std::optional<RegionPlan> plan_own(const RegionSpec& spec, const SavedRegions& s
   if (const auto* entry = saved.left_out(spec.name, rank); entry != nullptr && !spec.save) {
     RegionPlan plan;
     plan.shape = spec.placement.kind == Placement::Kind::block ? spec.view().shape : entry->shape;
+    plan.left_out = true;
     return plan;
   }
   const auto& refs = saved.of(spec.name);
@@ -286,6 +288,11 @@ Result<void> check_names(const region::RegionSet& regions, const SavedRegions& s
   const auto names = saved.names();
   std::vector<std::string> protected_names;
   for (const auto& spec : regions.specs()) protected_names.push_back(spec.name);
+  const bool has_way = std::ranges::find(names, format::replay_region) != names.end();
+  if (!statics && has_way != (regions.find(format::replay_region) != nullptr))
+    return fail(Code::mismatch, "it was saved by a program that ",
+                has_way ? "called replay()" : "did not call replay()", ", and this one ", has_way ? "does not" : "does",
+                ": ", has_way ? "call it" : "call resume()", " as then, or start in another directory");
   for (const auto& name : protected_names)
     if (saved.of(name).empty() && saved.times_left_out(name) == 0)
       return fail(Code::mismatch, "region '", name, "' is protected ",

@@ -70,6 +70,9 @@ struct Origin {
 /// The frame of the file `name` with these areas (in order of rank).
 Result<Frame> frame_file(const Origin& origin, const std::string& name, const std::vector<Area>& areas);
 
+/// The region in which Session::replay() keeps the way of a program.
+inline constexpr const char* replay_region = "backstay.replay";
+
 /// Why `name` cannot be the name of a region, as a sentence; empty if it can.
 std::string why_not_a_region_name(std::string_view name);
 

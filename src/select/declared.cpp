@@ -53,14 +53,23 @@ std::vector<std::string> Declared::regions_of(std::size_t computation) const {
   return out;
 }
 
+bool Declared::names(const std::string& region) const {
+  return std::ranges::any_of(computations_, [&](const Named& named) {
+    return std::ranges::find(named.accesses, region, &NamedAccess::region) != named.accesses.end();
+  });
+}
+
+std::string Declared::signature_of(std::size_t computation) const {
+  const Named& named = computations_[computation];
+  std::string line = cat("the computation '", named.name, "'");
+  for (const auto& access : named.accesses)
+    line += cat(&access == named.accesses.data() ? " that " : ", ", word_of(access.how.mode), " ", access.region);
+  return line;
+}
+
 std::vector<std::string> Declared::signature() const {
   std::vector<std::string> out;
-  for (const auto& named : computations_) {
-    std::string line = cat("the computation '", named.name, "'");
-    for (const auto& access : named.accesses)
-      line += cat(&access == named.accesses.data() ? " that " : ", ", word_of(access.how.mode), " ", access.region);
-    out.push_back(std::move(line));
-  }
+  for (std::size_t i = 0; i < size(); ++i) out.push_back(signature_of(i));
   return out;
 }
 

@@ -28,10 +28,13 @@ class Declared {
   [[nodiscard]] Result<Effects> effects_on(std::size_t computation, const std::vector<Region>& regions) const;
   /// The names of the regions that it uses.
   [[nodiscard]] std::vector<std::string> regions_of(std::size_t computation) const;
+  /// Some computation uses it.
+  [[nodiscard]] bool names(const std::string& region) const;
   /// Forgets all but the first ones.
   void keep_first(std::size_t computations) { computations_.resize(std::min(computations, size())); }
   /// One line for each with what must be the same on every rank; ranges need not be.
   [[nodiscard]] std::vector<std::string> signature() const;
+  [[nodiscard]] std::string signature_of(std::size_t computation) const;
 
  private:
   struct Named {

@@ -112,8 +112,8 @@ Result<void> Replay::check(Event event) const {
   if (next() == event) return {};
   return fail(Code::mismatch, "number ", done_ + 1, " of the computations and results of the replay is ",
               name_of(event), ", and in the run that is replayed it was ", name_of(next()),
-              ": the program must go the same way, so its input, its options and the number of its ranks must be the "
-              "same, and what it asks of clocks and random numbers must not decide on it");
+              ": the program must go the same way, so its input and its options must be the same, and what decides on "
+              "it must come from computations or be told to result(), clocks and random numbers included");
 }
 
 void Replay::pass() {
@@ -147,7 +147,7 @@ Result<void> Replay::result(MutableByteView value) {
 
 std::string Replay::name_of(Event event) const {
   if (event.is_result()) return cat("a result of ", event.value(), " bytes");
-  if (event.value() < names_.size()) return cat("computation '", names_[event.value()], "'");
+  if (event.value() < names_.size()) return names_[event.value()];
   return cat("computation number ", event.value());
 }
 

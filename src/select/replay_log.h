@@ -55,6 +55,7 @@ class ReplayLog {
  public:
   void computation(std::uint32_t number);
   void result(ByteView value);
+  [[nodiscard]] std::uint64_t events() const { return events_; }
   /// What encode() gives, about.
   [[nodiscard]] std::uint64_t bytes() const { return surprises_.size() + results_.size(); }
   /// All so far. Recording goes on.
@@ -73,14 +74,17 @@ class ReplayLog {
 /// Goes the way of a log. What the program does must be what the log says.
 class Replay {
  public:
-  /// `names` of the computations, for sentences. Code::corrupt: these are not the bytes of a log.
+  /// What the computations are called in sentences. Code::corrupt: these are not the bytes of a log.
   static Result<Replay> open(ByteView encoded, std::vector<std::string> names);
   [[nodiscard]] bool at_end() const { return done_ == events_; }
+  [[nodiscard]] std::uint64_t done() const { return done_; }
+  [[nodiscard]] std::uint64_t events() const { return events_; }
   /// Code::mismatch: another computation is next, or a result, or nothing. The replay stands still.
   Result<void> computation(std::uint32_t number);
   /// Fills in the result. Code::mismatch as above, or another size; Code::corrupt: the log has no bytes for it.
   Result<void> result(MutableByteView value);
-  /// At the end: the same log, to be continued.
+  /// What was replayed; at the end all of it, to be continued.
+  [[nodiscard]] const ReplayLog& log() const { return log_; }
   ReplayLog go_on() && { return std::move(log_); }
 
  private:

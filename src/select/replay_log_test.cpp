@@ -70,7 +70,7 @@ TEST(replay_log, a_program_takes_its_way_again_and_goes_on) {
 }
 
 TEST(replay_log, another_way_is_found_at_its_first_event_and_explained) {
-  const std::vector<std::string> names{"step", "flux"};
+  const std::vector<std::string> names{"computation 'step'", "computation 'flux'"};
   ReplayLog log;
   const double dt = 0.5;
   for (int i = 0; i < 3; ++i) {

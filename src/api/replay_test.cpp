@@ -1,0 +1,461 @@
+// Session::replay(): the way back without computing. docs/decisions/0018.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backstay/backstay.hpp"
+
+namespace backstay {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What the test ends the program with, at any moment.
+struct Killed {};
+
+class ReplayTest : public ::testing::Test {
+ protected:
+  ReplayTest() : dir_(fs::temp_directory_path() / ("backstay-replay-" + std::to_string(getpid()))) {
+    fs::remove_all(dir_);
+  }
+  ~ReplayTest() override { fs::remove_all(dir_); }
+  Options options(Options more = {}) const {
+    more.insert({{"dir", dir_.string()}, {"log", "quiet"}, {"every", "1"}, {"policy", "wait"}});
+    return more;
+  }
+  /// The sentence of the Error that `f` throws.
+  template <class F>
+  static std::string refusal(F&& f) {
+    try {
+      f();
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "nothing was refused";
+  }
+  fs::path dir_;
+};
+
+/// Steps whose number of inner iterations depends on what is computed; nothing but the arrays is protected.
+struct Solver {
+  std::vector<double> u = std::vector<double>(50), r = std::vector<double>(50);
+  int ran = 0;  // bodies
+  std::vector<double> seen;
+
+  void run(Session& session, int steps, int kill_at = -1) {
+    session.protect("u", u);
+    session.protect("r", r);
+    const auto begin = session.declare("begin", {writes("u")});
+    const auto residual = session.declare("residual", {reads("u"), writes("r")});
+    const auto relax = session.declare("relax", {reads("r"), updates("u")});
+    session.replay();
+    session.compute(begin, [&] { ++ran, std::fill(u.begin(), u.end(), 1.0); });
+    for (int step = 0; step < steps; ++step) {
+      if (step == kill_at) throw Killed();
+      session.checkpoint();
+      double norm = 0;
+      int iterations = 0;
+      do {
+        norm = session.compute(residual, [&] {
+          ++ran;
+          double sum = 0;
+          for (std::size_t i = 0; i < u.size(); ++i) sum += r[i] = (static_cast<double>(step + 1) - u[i]) / 2;
+          return sum;
+        });
+        session.compute(relax, [&] {
+          ++ran;
+          for (std::size_t i = 0; i < u.size(); ++i) u[i] += r[i];
+        });
+      } while (norm > 1 && ++iterations < 20);
+      seen.push_back(norm + iterations);
+    }
+  }
+};
+
+TEST_F(ReplayTest, local_variables_and_control_flow_come_back_without_computing) {
+  Solver right;
+  {
+    Session session(alone, {{"dir", dir_.string() + "-2"}, {"log", "quiet"}, {"levels", "memory"}, {"every", "1000"}});
+    right.run(session, 9);
+  }
+  {
+    Solver killed;
+    Session session(alone, options());
+    EXPECT_THROW(killed.run(session, 9, 6), Killed);
+    session.wait();
+  }
+  Solver again;
+  Session session(alone, options());
+  again.run(session, 9);
+  EXPECT_EQ(again.u, right.u);
+  EXPECT_EQ(again.seen, right.seen);  // also of what was not computed again
+  EXPECT_LT(again.ran, right.ran / 2);
+  fs::remove_all(dir_.string() + "-2");
+}
+
+TEST_F(ReplayTest, what_the_program_is_told_comes_back) {
+  std::string name = "a";
+  std::vector<int> list{1, 2, 3};
+  double x = 0.5;
+  int data = 0;
+  const auto go = [&](Session& session) {
+    session.protect("data", data);
+    const auto change = session.declare("change", {updates("data")});
+    session.replay();
+    for (int i = 0; i < 3; ++i) {
+      session.compute(change, [&] { ++data; });
+      session.result(name);
+      session.result(list);
+      session.result(x);
+      if (i == 1) session.checkpoint();
+    }
+  };
+  {
+    Session session(alone, options());
+    go(session);
+  }
+  name = "another";
+  list.clear();
+  x = -1;
+  data = 77;
+  Session session(alone, options());
+  go(session);
+  EXPECT_EQ(name, "a");
+  EXPECT_EQ(list, (std::vector{1, 2, 3}));
+  EXPECT_EQ(x, 0.5);
+  EXPECT_EQ(data, 3);
+}
+
+TEST_F(ReplayTest, the_program_s_memory_stays_as_it_is_until_the_place) {
+  std::vector<double> fixed(4, 1);
+  std::vector<double> moving(2, 1);
+  std::string text = "beginning";
+  int loads = 0;
+  const auto go = [&](Session& session, const std::function<void()>& before) {
+    session.protect("fixed", array(fixed.data(), {4}));
+    session.protect("moving", moving);
+    session.protect("text", Callbacks{[&] { return text; },
+                                      [&](std::span<const std::byte> bytes) {
+                                        ++loads;
+                                        text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+                                      },
+                                      {}});
+    const auto grow = session.declare("grow", {updates("fixed")});
+    session.replay();
+    before();
+    session.compute(grow, [&] {
+      fixed.assign(4, 2);
+      moving.assign(7, 3);
+      text = "later";
+    });
+    session.checkpoint();
+    session.wait();
+  };
+  {
+    Session session(alone, options());
+    go(session, [] {});
+  }
+  fixed.assign(4, -1);
+  moving.assign(3, -1);
+  text = "now";
+  Session session(alone, options());
+  go(session, [&] {
+    EXPECT_TRUE(session.replaying());
+    EXPECT_EQ(fixed, std::vector<double>(4, -1));
+    EXPECT_EQ(moving, std::vector<double>(3, -1));
+    EXPECT_EQ(text, "now");
+  });
+  EXPECT_FALSE(session.replaying());
+  EXPECT_EQ(fixed, std::vector<double>(4, 2));
+  EXPECT_EQ(moving, std::vector<double>(7, 3));
+  EXPECT_EQ(text, "later");
+  EXPECT_EQ(loads, 1);
+}
+
+TEST_F(ReplayTest, another_way_is_refused_where_it_begins_and_the_line_is_as_it_was) {
+  const auto go = [&](int iterations) {
+    std::vector<double> u(10);
+    Session session(alone, options());
+    session.protect("u", u);
+    const auto step = session.declare("step", {updates("u")});
+    const auto look = session.declare("look", {reads("u")});
+    session.replay();
+    for (int i = 0; i < 4; ++i) {
+      for (int k = 0; k < iterations; ++k) session.compute(step, [&] { u[0] += 1; });
+      session.compute(look, [] {});
+      session.checkpoint();
+    }
+    return u[0];
+  };
+  EXPECT_EQ(go(2), 8);
+  EXPECT_EQ(
+      refusal([&] { go(3); }),
+      "number 3 of the computations and results of the replay is the computation 'step' that updates u, and in the "
+      "run that is replayed it was the computation 'look' that reads u: the program must go the same way, so its "
+      "input and its options must be the same, and what decides on it must come from computations or be told to "
+      "result(), clocks and random numbers included");
+  EXPECT_EQ(go(2), 8);
+}
+
+/// A program that goes `ways` of length `length`, one after another.
+double way_of(const Options& options, int length, bool inside_loop = false) {
+  std::vector<double> u(10);
+  Session session(alone, options);
+  const auto body = [&] {
+    session.protect("u", u);
+    const auto step = session.declare("step", {updates("u")});
+    session.replay();
+    for (int i = 0; i < length; ++i) {
+      session.compute(step, [&] { u[0] += 1; });
+      session.checkpoint();
+    }
+  };
+  if (inside_loop)
+    session.loop(body);
+  else
+    body();
+  return u[0];
+}
+
+TEST_F(ReplayTest, a_program_that_ends_before_the_place_is_told_so) {
+  way_of(options(), 5);
+  EXPECT_EQ(refusal([&] { way_of(options(), 3, true); }),
+            "the program came to its end before the place where line 5 was taken, after 6 of 10 computations, calls of "
+            "checkpoint() and results: give it the input and the options that it had then; the line is as it was");
+  EXPECT_EQ(way_of(options(), 7, true), 7);
+}
+
+TEST_F(ReplayTest, programs_with_resume_and_with_replay_do_not_take_each_other_s_lines) {
+  way_of(options(), 2);
+  std::vector<double> u(10);
+  const auto resumed = [&] {
+    Session session(alone, options());
+    session.protect("u", u);
+    session.resume();
+    session.checkpoint();
+  };
+  EXPECT_EQ(refusal(resumed),
+            "line 2 at level shared: it was saved by a program that called replay(), and this one does not: call it as "
+            "then, or start in another directory");
+  fs::remove_all(dir_);
+  resumed();
+  const std::string said = refusal([&] { way_of(options(), 2); });
+  EXPECT_EQ(said,
+            "line 1 at level shared: it was saved by a program that did not call replay(), and this one does: call "
+            "resume() as then, or start in another directory");
+  EXPECT_EQ(refusal([&] { way_of(options({{"regions", "lenient"}}), 2); }).substr(0, 53),
+            "line 1 was saved by a program that did not call repla");
+  Session session(alone, options());
+  EXPECT_EQ(refusal([&] { session.protect("backstay.replay", u); }),
+            "backstay keeps the name 'backstay.replay' for itself: take another one");
+}
+
+TEST_F(ReplayTest, what_cannot_be_replayed_is_refused) {
+  std::vector<double> u(10);
+  Session session(alone, options());
+  session.protect("u", u);
+  const auto step = session.declare("step", {updates("u")});
+  session.replay();
+  EXPECT_NE(refusal([&] { session.replay(); }).find("replay() was called twice"), std::string::npos);
+  EXPECT_NE(refusal([&] { session.resume(); }).find("resume() was called after replay()"), std::string::npos);
+  EXPECT_NE(refusal([&] { session.loop([] {}); }).find("call replay() inside of it"), std::string::npos);
+  EXPECT_NE(refusal([&] {
+              session.compute(step, [&]() -> std::vector<double>& { return u; });
+            }).find("returns what a replay cannot give back"),
+            std::string::npos);
+  EXPECT_NE(refusal([&] { session.compute(step, [&] { session.checkpoint(); }); }).find("inside of a computation"),
+            std::string::npos);
+}
+
+TEST_F(ReplayTest, a_way_begins_before_the_first_computation_and_without_replay_computations_return_anything) {
+  std::vector<double> u(10);
+  Session session(alone, options());
+  session.protect("u", u);
+  const auto step = session.declare("step", {updates("u")});
+  EXPECT_EQ(&session.compute(step, [&]() -> std::vector<double>& { return u; }), &u);
+  EXPECT_NE(refusal([&] { session.replay(); }).find("after a computation or checkpoint()"), std::string::npos);
+}
+
+TEST_F(ReplayTest, behind_a_computation_that_threw_no_line_is_saved) {
+  std::vector<double> u(10);
+  Session session(alone, options());
+  session.protect("u", u);
+  const auto step = session.declare("step", {updates("u")});
+  session.replay();
+  session.checkpoint();
+  EXPECT_THROW(session.compute(step, [&] { throw Killed(); }), Killed);
+  session.checkpoint();
+  session.wait();
+  EXPECT_EQ(session.status().committed, 1U);
+  EXPECT_NE(session.status().last_error.find("ended by an exception, which a replay cannot repeat"), std::string::npos)
+      << session.status().last_error;
+}
+
+TEST_F(ReplayTest, a_body_that_is_rolled_back_is_replayed) {
+  std::vector<double> u(10);
+  int turns = 0, ran = 0;
+  Session session(alone, options());
+  session.loop([&] {
+    u.assign(10, 0);
+    session.protect("u", u);
+    const auto step = session.declare("step", {updates("u")});
+    session.replay();
+    for (int i = 0; i < 6; ++i) {
+      session.compute(step, [&] { u[0] += ++ran > 0 ? 1 : 0; });
+      session.checkpoint();
+      if (i == 3 && turns++ == 0) session.rollback("to see");
+    }
+  });
+  EXPECT_EQ(turns, 2);
+  EXPECT_EQ(u[0], 6);
+  EXPECT_EQ(ran, 6);
+}
+
+TEST_F(ReplayTest, a_body_between_begin_and_end_is_skipped_or_runs_in_vain) {
+  const auto go = [&](bool skips) {
+    std::vector<double> u(10);
+    Session session(alone, options());
+    session.protect("u", u);
+    const auto step = session.declare("step", {updates("u")});
+    session.replay();
+    int ran = 0;
+    for (int i = 0; i < 4; ++i) {
+      double told = -1;
+      if (session.begin(step) || !skips) told = u[0] += 1, ++ran;
+      session.result(told);
+      EXPECT_EQ(told, i + 1);
+      session.checkpoint();
+    }
+    return std::pair(u[0], ran);
+  };
+  EXPECT_EQ(go(true), std::pair(4.0, 4));
+  EXPECT_EQ(go(true), std::pair(4.0, 0));
+  EXPECT_EQ(go(false), std::pair(4.0, 4));
+}
+
+// ---- random programs -----------------------------------------------------------------------------------------------
+
+/// Loops in loops whose lengths follow from what is computed and from random numbers, over three arrays; a hash of all
+/// that the program could know in the end.
+class Program {
+ public:
+  /// Stopped at computation `until`, if it is not negative. `told`: the random numbers; more come as they are needed.
+  Program(Session& session, unsigned seed, int until, std::vector<std::uint64_t> told = {})
+      : session_(session), shape_(seed), until_(until), told_(std::move(told)) {
+    for (std::size_t a = 0; a < data_.size(); ++a) {
+      data_[a].assign(3 + shape_() % 5, 1.0 + static_cast<double>(a));
+      session_.protect("a" + std::to_string(a), data_[a]);
+    }
+    for (int c = 0; c < 5; ++c) declare(c);
+    if (session_.replay())
+      for (auto& array : data_) std::fill(array.begin(), array.end(), -77);  // nobody may see these
+  }
+
+  std::uint64_t run() {
+    for (int step = 0; step < 12; ++step) round(0);
+    for (const auto& array : data_)
+      for (const double x : array) note(x);
+    return hash_;
+  }
+  [[nodiscard]] const std::vector<std::uint64_t>& told() const { return told_; }
+
+ private:
+  void declare(int c) {
+    std::vector<Access> accesses;
+    uses_.emplace_back();
+    for (std::size_t a = 0; a < data_.size(); ++a) {
+      const auto mode = static_cast<int>(shape_() % 4);
+      if (mode == 3 && !accesses.empty()) continue;
+      const std::string name = "a" + std::to_string(a);
+      uses_.back().push_back({a, mode % 3});
+      accesses.push_back(mode % 3 == 0 ? reads(name) : mode % 3 == 1 ? writes(name) : updates(name));
+    }
+    computations_.push_back(session_.declare("c" + std::to_string(c), accesses));
+  }
+
+  void note(double x) { hash_ = (hash_ ^ std::bit_cast<std::uint64_t>(x)) * 0x9e3779b97f4a7c15 + 1; }
+
+  double compute(std::size_t c) {
+    if (until_ >= 0 && until_-- == 0) throw Killed();
+    return session_.compute(computations_[c], [&] {
+      double sum = static_cast<double>(c);
+      for (const auto& [a, mode] : uses_[c])
+        if (mode != 1)
+          for (const double x : data_[a]) sum = sum * 0.5 + x;
+      for (const auto& [a, mode] : uses_[c])
+        if (mode != 0)
+          for (double& x : data_[a]) x = sum = sum * 0.75 + 0.125;
+      return sum;
+    });
+  }
+
+  std::uint64_t chance() {
+    if (asked_ == told_.size()) told_.push_back(device_());
+    session_.result(told_[asked_]);
+    return told_[asked_++];
+  }
+
+  void round(int depth) {
+    const auto number = chance();
+    const double sum = compute(number % 5);
+    note(sum);
+    const int rounds = 1 + static_cast<int>(static_cast<std::uint64_t>(sum * 1000) % 3);
+    for (int i = 0; i < rounds; ++i) {
+      note(compute(static_cast<std::size_t>(i + depth) % 5));
+      if (depth < 2) round(depth + 1);
+      if (number % 3 == 0) session_.checkpoint();
+    }
+  }
+
+  Session& session_;
+  std::mt19937 shape_;
+  int until_;
+  std::vector<std::uint64_t> told_;
+  std::size_t asked_ = 0;
+  std::random_device device_;  // other numbers in each launch
+  std::array<std::vector<double>, 3> data_;
+  std::vector<Computation> computations_;
+  std::vector<std::vector<std::pair<std::size_t, int>>> uses_;
+  std::uint64_t hash_ = 0;
+};
+
+TEST_F(ReplayTest, random_programs_that_are_stopped_at_random_moments_end_as_if_they_were_not) {
+  int stopped = 0, ended = 0;
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    fs::remove_all(dir_);
+    std::mt19937 random(seed);
+    const Options now = options({{"every", std::to_string(1 + random() % 3)}});
+    for (int launch = 0; launch < 6; ++launch) {
+      std::uint64_t hash = 0;
+      std::vector<std::uint64_t> told;
+      try {
+        Session session(alone, now);
+        Program program(session, seed, launch % 3 == 2 ? -1 : static_cast<int>(random() % 400));
+        hash = program.run();
+        told = program.told();
+        ++ended;
+      } catch (const Killed&) {
+        ++stopped;
+        continue;
+      }
+      Session session(alone, {{"levels", "memory"}, {"every", "100000"}, {"log", "quiet"}});
+      EXPECT_EQ(Program(session, seed, -1, told).run(), hash) << "seed " << seed << ", launch " << launch;
+    }
+  }
+  EXPECT_GT(stopped, 40);
+  EXPECT_GT(ended, 70);
+}
+
+}  // namespace
+}  // namespace backstay

@@ -1,0 +1,97 @@
+#include "engine/aside.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "base/text.h"
+#include "region/pack.h"
+
+namespace backstay::engine {
+
+Aside::Aside(const region::RegionSet& regions) {
+  for (const auto& spec : regions.specs())
+    (void)regions_.add(like(spec, kept_.emplace_back())).ok();  // as it was there
+}
+
+/// A region of dense memory; of one that callbacks save, what they would be given.
+RegionSpec Aside::like(const RegionSpec& spec, Kept& kept) {
+  kept.name = spec.name;
+  RegionSpec out;
+  out.name = spec.name;
+  out.type = spec.type;
+  out.placement = spec.placement;
+  if (spec.save) {
+    out.save = [] { return std::string(); };
+    const auto take = [&kept](const std::vector<ByteView>& all, int rank, int size) {
+      kept.bytes.clear();
+      kept.of_others.clear();
+      for (const auto& bytes : all) kept.of_others.emplace_back(bytes.begin(), bytes.end());
+      kept.rank = rank;
+      kept.size = size;
+      kept.is_read = true;
+    };
+    if (spec.redistribute) out.redistribute = take;
+    if (spec.load)
+      out.load = [&kept](ByteView bytes) {
+        kept.of_others.clear();
+        kept.bytes.assign(bytes.begin(), bytes.end());
+        kept.is_read = true;
+      };
+    return out;
+  }
+  const auto hold = [&kept, element = spec.type.size](const Extents& shape) {
+    kept.shape = shape;
+    View view = detail::dense_view(nullptr, shape, element);
+    kept.bytes.resize(region::packed_size(view, element));
+    view.data = kept.bytes.data();
+    return view;
+  };
+  (void)hold(spec.view().shape);
+  out.view = [hold, &kept] { return hold(kept.shape); };
+  if (spec.reshape) out.reshape = hold;
+  return out;
+}
+
+void Aside::keep_only(const std::vector<std::string>& names) { regions_.keep_only(names); }
+
+Result<void> Aside::put_back(const region::RegionSet& regions) const {
+  for (const auto& kept : kept_) {
+    const auto* spec = regions.find(kept.name);
+    if (spec != nullptr && regions_.find(kept.name) != nullptr) BACKSTAY_TRY(put_back(*spec, kept));
+  }
+  return {};
+}
+
+Result<bool> Aside::put_back_now(const std::string& name, const region::RegionSet& regions) {
+  const auto kept = std::ranges::find(kept_, name, &Kept::name);
+  const auto* spec = regions.find(name);
+  if (kept == kept_.end() || spec == nullptr || !regions_.remove(name)) return false;
+  BACKSTAY_TRY(put_back(*spec, *kept));
+  return true;
+}
+
+Result<void> Aside::put_back(const RegionSpec& spec, const Kept& kept) {
+  if (spec.save) return load(spec, kept);
+  const auto memory = region::memory_for(spec, kept.shape);
+  if (!memory) return memory.failure();
+  (void)region::put_back(kept.bytes, *memory, spec.type.size);
+  return {};
+}
+
+Result<void> Aside::load(const RegionSpec& spec, const Kept& kept) {
+  if (!kept.is_read) return {};
+  try {
+    if (!kept.of_others.empty() || !spec.load)
+      spec.redistribute(std::vector<ByteView>(kept.of_others.begin(), kept.of_others.end()), kept.rank, kept.size);
+    else
+      spec.load(kept.bytes);
+  } catch (const std::exception& e) {
+    return fail(Code::user, "region '", spec.name, "': its load callback failed: ", e.what());
+  } catch (...) {
+    return fail(Code::user, "region '", spec.name, "': its load callback failed");
+  }
+  return {};
+}
+
+}  // namespace backstay::engine

@@ -1,0 +1,111 @@
+// The line that is being taken, on one rank: what of it is saved at once, what waits for declared computations, and
+// what is left out. docs/decisions/0016.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/line_writer.h"
+#include "region/region_set.h"
+#include "select/declared.h"
+
+namespace backstay::engine {
+
+/// What declarations are about: type and shape, as they are now; static regions last. Those that callbacks save have no
+/// shape.
+/// Code::user: a view threw.
+Result<std::vector<select::Region>> regions_for_select(const region::RegionSet& regions,
+                                                       const region::RegionSet& statics);
+
+/// What a line is made of. Not owned.
+struct LineSources {
+  const region::RegionSet& regions;
+  const region::RegionSet& statics;
+  const select::Declared* declared = nullptr;         ///< computations; null: there are none
+  const std::vector<std::size_t>* running = nullptr;  ///< of these, inside each other; null: none
+};
+
+struct LineHooks {
+  std::function<void(std::unique_ptr<Checkpoint>)> hand_over;  ///< a line is decided, or given up
+  /// A line begins here. What format::replay_region saves of it is asked for when it is handed over.
+  std::function<void()> began;
+};
+
+/// Invariant: a region is left out of a line on a rank only if declared computations that have ended have overwritten
+/// all of it since the checkpoint, and none has read any element before it was overwritten. What is saved of a region
+/// holds, of each element that is not overwritten before it is read, what it held at the checkpoint. Both follow from
+/// what is declared alone; what happened the last time (is_needed_) only says what is worth waiting for.
+///
+/// A run that goes on from a line without a region goes on as the one that saved it, and overwrites it. If it does
+/// not, it is stopped before it reads what is not there.
+class OpenLine {
+ public:
+  OpenLine(LineSources sources, LineHooks hooks) : from_(sources), hooks_(std::move(hooks)) {}
+
+  /// Captures what is decided; the line is handed over when the rest is, at once if it is `at_once`.
+  void take(std::unique_ptr<Checkpoint> line, const CaptureOptions& options, bool at_once);
+  /// A computation begins: what it reads goes into the line. Code::mismatch: it reads what the line that was put back
+  /// had not.
+  Result<void> before(std::size_t computation);
+  /// It has ended: what it has overwritten does not go into the line, if nobody has read it before. Not `completed`:
+  /// nobody knows what it has overwritten.
+  void after(std::size_t computation, bool completed);
+  /// All that is undecided is saved, as it is now.
+  void decide();
+  /// The memory of regions that are not named may be gone: if one of them is undecided, the line is given up.
+  void give_up_undecided(const std::vector<std::string>& still_there);
+  /// A line was put back that had nothing of these regions.
+  Result<void> came_back_without(const std::vector<std::string>& regions);
+  [[nodiscard]] bool waits() const { return line_ != nullptr; }
+  /// Bytes of the regions that the newest line left out so far.
+  [[nodiscard]] std::uint64_t left_out_bytes() const { return left_out_bytes_; }
+
+ private:
+  /// What is not decided yet.
+  struct Undecided {
+    std::vector<select::Region> regions;             ///< as they were protected when it was taken; static ones last
+    std::map<std::size_t, const std::byte*> memory;  ///< where those lie that may have to wait
+    std::vector<select::Effects> effects;            ///< by computation; none: it is not known what it does
+    select::OpenCheckpoint elements{{}};
+    std::set<std::size_t> waiting;  ///< regions that are neither saved nor left out
+  };
+  /// What computations do to the regions as they are protected now.
+  struct Known {
+    std::uint64_t changes = 0;  ///< of both sets
+    std::vector<select::Region> regions;
+    std::vector<select::Effects> effects;
+  };
+
+  Result<void> capture(bool at_once);
+  Result<std::unique_ptr<Undecided>> find_undecided() const;
+  [[nodiscard]] std::map<std::size_t, const std::byte*> worth_waiting_for(const Undecided& undecided) const;
+  [[nodiscard]] bool is_changed_by_a_running_one(std::size_t region) const;
+  Result<std::set<std::string>> leave_out_missing();
+  Result<const Known*> known();
+  Result<void> require_there(std::size_t computation);
+  void note_overwritten(std::size_t computation);
+  bool look_for_exchanged();
+  void save(std::size_t region);
+  void leave_out(const select::Region& region);
+  void drop(std::size_t region);
+  void hand_over();
+  void give_up(const Failure& why);
+
+  LineSources from_;
+  CaptureOptions options_;
+  LineHooks hooks_;
+  std::unique_ptr<Checkpoint> line_;       ///< waits for what is undecided
+  std::unique_ptr<Undecided> undecided_;   ///< also behind it, until the next call that all ranks make
+  std::map<std::string, bool> is_needed_;  ///< of regions that were undecided: they had to be saved the last time
+  std::set<std::string> exchanged_;        ///< regions whose memory was exchanged while a line waited: none waits again
+  std::map<std::string, select::BoxSet> missing_;  ///< of regions: not in the line that was put back, nor made since
+  std::optional<Known> known_;
+  std::uint64_t left_out_bytes_ = 0;
+};
+
+}  // namespace backstay::engine

@@ -1,0 +1,96 @@
+#include "select/way.h"
+
+#include <utility>
+
+#include "base/text.h"
+#include "base/wire.h"
+
+namespace backstay::select {
+
+namespace {
+constexpr std::uint32_t checkpoint_event = 0;  // computations follow
+std::uint32_t event_of(std::size_t computation) { return static_cast<std::uint32_t>(computation) + 1; }
+constexpr std::uint8_t version = 1;
+}  // namespace
+
+Result<void> Way::go_again(ByteView saved) {
+  WireReader in(saved);
+  if (in.number<std::uint8_t>() != version)
+    return fail(Code::version, "the log of computations was written by another version of backstay: use that one");
+  place_ = in.number<std::uint64_t>();
+  const auto count = in.number<std::uint64_t>();
+  std::vector<std::string> names{"a call of checkpoint()"};
+  declared_then_.clear();
+  for (std::uint64_t i = 0; i < count && in.complete(); ++i) {
+    declared_then_.push_back(in.text());
+    names.push_back(declared_then_.back());
+  }
+  const ByteView log = in.bytes();
+  if (!in.complete() || !in.at_end()) return fail(Code::corrupt, "the log of computations is damaged");
+  auto replay = Replay::open(log, std::move(names));
+  if (!replay) return replay.failure();
+  if (place_ == 0 || place_ > replay->events()) return fail(Code::corrupt, "the log of computations is damaged");
+  is_as_then_.assign(declared_then_.size(), false);
+  replay_.emplace(std::move(*replay));
+  return {};
+}
+
+Result<Way::Turn> Way::take(std::uint32_t event) {
+  if (!replay_) {
+    log_.computation(event);
+    return Turn::run;
+  }
+  BACKSTAY_TRY(replay_->computation(event));
+  const Turn turn = replay_->done() < place_ ? Turn::skip : replay_->done() == place_ ? Turn::stop : Turn::run;
+  leave_if_at_end();
+  return turn;
+}
+
+void Way::leave_if_at_end() {
+  if (!replay_->at_end()) return;
+  log_ = std::move(*replay_).go_on();
+  replay_.reset();
+}
+
+Result<Way::Turn> Way::computation(std::size_t number, const Declared& declared) {
+  ++computations_;
+  if (replay_ && number < declared_then_.size() && !is_as_then_[number]) {
+    const auto now = declared.signature_of(number);
+    if (now != declared_then_[number])
+      return fail(Code::mismatch, "what is replayed as ", now, " was ", declared_then_[number],
+                  " in the run that saved the line: declare the same computations in the same order");
+    is_as_then_[number] = true;
+  }
+  return take(event_of(number));
+}
+
+Result<Way::Turn> Way::checkpoint() { return take(checkpoint_event); }
+
+Result<void> Way::result(MutableByteView value) {
+  if (!replay_) {
+    log_.result(value);
+    return {};
+  }
+  BACKSTAY_TRY(replay_->result(value));
+  leave_if_at_end();
+  return {};
+}
+
+Result<std::string> Way::save(const Declared& declared) const {
+  if (lost_) return fail(Code::invalid_argument, *lost_);
+  WireWriter out;
+  out.number(version);
+  out.number(place_);
+  const auto signature = declared.signature();
+  out.number(static_cast<std::uint64_t>(signature.size()));
+  for (const auto& line : signature) out.text(line);
+  out.bytes((replay_ ? replay_->log() : log_).encode());
+  return std::string(as_text(out.message()));
+}
+
+std::string Way::position() const {
+  return replay_ ? cat("after ", replay_->done(), " of ", place_, " computations, calls of checkpoint() and results")
+                 : std::string();
+}
+
+}  // namespace backstay::select

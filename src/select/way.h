@@ -1,0 +1,64 @@
+// The way of a program from its beginning: what it computed and when it called checkpoint(), recorded or gone again.
+//
+// Source: OPS checkpointing, section 4, Algorithm 2.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/result.h"
+#include "select/declared.h"
+#include "select/replay_log.h"
+
+namespace backstay::select {
+
+/// It is recorded from the beginning, saved with each line, and gone again, without computing, to the call of
+/// checkpoint() where that line was taken. Until the line was handed over, what it needs was decided by what came next:
+/// so far the program is followed, and told the same. From there it is recorded further.
+class Way {
+ public:
+  /// What to do with an event.
+  enum class Turn {
+    run,   ///< it happens
+    skip,  ///< it has happened before the line was taken
+    stop,  ///< the line was taken here: what it holds is what the program goes on with
+  };
+
+  /// The way that `saved` holds is gone again. Code::corrupt: it is none.
+  Result<void> go_again(ByteView saved);
+  /// What comes is skipped.
+  [[nodiscard]] bool is_gone_again() const { return replay_ && replay_->done() < place_; }
+  /// A line is taken at the last event.
+  void mark() { place_ = replay_ ? replay_->done() : log_.events(); }
+  /// A computation begins. Code::mismatch: the saved way goes on otherwise, or what it computed was declared otherwise.
+  Result<Turn> computation(std::size_t number, const Declared& declared);
+  /// A call of checkpoint(). Code::mismatch as above.
+  Result<Turn> checkpoint();
+  /// Something that the program was told, which is kept; where it is gone again or followed, `value` is what it was
+  /// then. Code::mismatch, Code::corrupt.
+  Result<void> result(MutableByteView value);
+  /// Something happened that cannot be gone again: `why`. No line is saved from here on.
+  void lose(std::string why) { lost_ = std::move(why); }
+  /// All so far, with what is declared, and where the last line was taken. Code::invalid_argument: it was lost.
+  [[nodiscard]] Result<std::string> save(const Declared& declared) const;
+  [[nodiscard]] std::uint64_t computations() const { return computations_; }
+  /// "after 12 of 40 computations, calls of checkpoint() and results"
+  [[nodiscard]] std::string position() const;
+
+ private:
+  Result<Turn> take(std::uint32_t event);
+  void leave_if_at_end();
+
+  ReplayLog log_;
+  std::optional<Replay> replay_;
+  std::uint64_t place_ = 0;                 ///< events up to where the line was taken
+  std::vector<std::string> declared_then_;  ///< of the way that is gone again
+  std::vector<bool> is_as_then_;            ///< of those: it was looked at
+  std::optional<std::string> lost_;
+  std::uint64_t computations_ = 0;
+};
+
+}  // namespace backstay::select
