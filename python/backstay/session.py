@@ -425,9 +425,9 @@ class Session:
 
     def replay(self) -> Resumed:
         """In place of resume(), by programs that declare all of their computations: the program runs from its beginning
-        as it did, its computations skipped and their results given back, to the call of checkpoint() at which the newest
-        line was taken; there the data are put back, and it goes on. What decides on the way and is no result of a
-        computation goes through result(). Inside loop(), if there is one, and before the first computation."""
+        as it did, its computations skipped and their results given back, to the call of checkpoint() at which the
+        newest line was taken; there the data are put back, and it goes on. What decides on the way and is no result of
+        a computation goes through result(). Inside loop(), if there is one, and before the first computation."""
         resumed = Resumed(*self._core.replay())
         self._keeps_way = True
         return resumed

@@ -357,6 +357,47 @@ static void check_computations(const char* dir) {
   backstay_close(run);
 }
 
+/* Five times `u` is doubled and read, four of them before the line; the second launch computes once. */
+static void check_replay(const char* dir) {
+  static const int64_t one[] = {1};
+  char text[1000];
+  const char* options[] = {text, "log=quiet", "every=1", "policy=wait", NULL};
+  backstay_session* run = NULL;
+  backstay_error e;
+  backstay_resumed found;
+  snprintf(text, sizeof text, "dir=%s/replayed", dir);
+  for (int launch = 0; launch < 2; ++launch) {
+    double u = 1, told = 0;
+    int twice = -1, replaying = -1, ran = 0;
+    const backstay_region region = {.name = "u", .type = BACKSTAY_TYPE_OF(u), .ndim = 1, .shape = one, .data = &u};
+    const backstay_access all = {.region = "u", .mode = BACKSTAY_READ_WRITE};
+    need(backstay_open_alone(options, &run, &e), &e);
+    need(backstay_protect(run, &region, &e), &e);
+    need(backstay_declare(run, "twice", &all, 1, &twice, &e), &e);
+    need(backstay_replay(run, &found, &e), &e);
+    EXPECT(found.resumed == launch);
+    for (int i = 0; i < (launch == 0 ? 4 : 5); ++i) {
+      need(backstay_begin(run, twice, &e), &e);
+      need(backstay_replaying(run, &replaying, &e), &e);
+      EXPECT(replaying == (launch == 1 && i < 4));
+      if (!replaying) {
+        u *= 2;
+        told = u;
+        ++ran;
+      }
+      need(backstay_result(run, &told, sizeof told, &e), &e);
+      EXPECT(told == (double)(2 << i));
+      need(backstay_checkpoint(run, NULL, &e), &e);
+    }
+    EXPECT(u == (launch == 0 ? 16 : 32) && ran == (launch == 0 ? 4 : 1));
+    refused(backstay_replay(run, NULL, &e), BACKSTAY_INVALID_ARGUMENT, &e, "called twice");
+    refused(backstay_replaying(run, NULL, &e), BACKSTAY_INVALID_ARGUMENT, &e, "`replaying` is NULL");
+    refused(backstay_result(run, NULL, 8, &e), BACKSTAY_INVALID_ARGUMENT, &e, "`value` is NULL");
+    need(backstay_wait(run, &e), &e);
+    backstay_close(run);
+  }
+}
+
 static void alone(const char* dir) {
   char text[1000];
   const char* options[4];
@@ -365,6 +406,7 @@ static void alone(const char* dir) {
   list_of_options(dir, text, options);
   check_opening(dir);
   check_computations(dir);
+  check_replay(dir);
   need(backstay_open_alone(options, &run, &error), &error);
   EXPECT(error.code == BACKSTAY_OK && error.message[0] == '\0');
   check_struct_and_text(run);
