@@ -340,6 +340,11 @@ std::vector<OptionInfo> options_of_the_way() {
        "`auto`: write past the page cache, or into mapped files in memory, where that is faster; `off`: never"},
       {"regions", "strict",
        "`strict`: a resume where line and program have different regions is refused; `lenient`: those are left alone"},
+      {"place", "calls",
+       "`calls`: checkpoints are taken where checkpoint() is called; `best`: by programs that call replay(), before "
+       "the "
+       "computation where they need least, as it is found out"},
+      {"advise", "off", "`on`: tell in the end where checkpoints need least, and what becomes of each region there"},
       {"on_error", "continue",
        "a checkpoint that failed in the background: `continue` with a message, or `throw` as soon as all ranks know of "
        "it, one or two calls later"},
@@ -409,6 +414,8 @@ Result<Settings> read_options(const std::map<std::string, std::string>& given,
   s.nice = static_cast<int>(values.whole("nice", 0, 19));
   s.direct_io = values.choice("direct_io", {"auto", "off"}) == 0;
   s.lenient = values.choice("regions", {"strict", "lenient"}) == 1;
+  s.places_itself = values.choice("place", {"calls", "best"}) == 1;
+  s.advises = values.choice("advise", {"off", "on"}) == 1;
   s.throw_errors = values.choice("on_error", {"continue", "throw"}) == 1;
   s.signals = values.choice("signals", {"on", "off"}) == 0;
   s.progress_in_calls = values.choice("progress", {"auto", "calls"}) == 1;

@@ -57,6 +57,8 @@ struct Settings {
   int nice = 10;
   bool direct_io = true;
   bool lenient = false;
+  bool places_itself = false;  ///< checkpoints where they need least, and not where checkpoint() is called
+  bool advises = false;        ///< tells in the end where that is
   bool throw_errors = false;
   bool signals = true;
   bool progress_in_calls = false;

@@ -344,6 +344,94 @@ TEST_F(ReplayTest, a_body_between_begin_and_end_is_skipped_or_runs_in_vain) {
   EXPECT_EQ(go(false), std::pair(4.0, 4));
 }
 
+// ---- the place -----------------------------------------------------------------------------------------------------
+
+/// Steps of three computations, without checkpoint(); a checkpoint needs u alone before 'flux', and more elsewhere.
+struct Steps {
+  std::vector<double> u = std::vector<double>(100), f = std::vector<double>(100), g = std::vector<double>(100);
+  std::vector<std::uint64_t> left_out;  // after each step in which a line was taken
+  double run(Session& session, int steps, int kill_at = -1) {
+    session.protect("u", u);
+    session.protect("f", f);
+    session.protect("g", g);
+    const auto begin = session.declare("begin", {writes("u")});
+    const auto flux = session.declare("flux", {reads("u"), writes("f")});
+    const auto limit = session.declare("limit", {reads("u"), reads("f"), writes("g")});
+    const auto update = session.declare("update", {reads("f"), reads("g"), updates("u")});
+    session.replay();
+    session.compute(begin, [&] { std::fill(u.begin(), u.end(), 1); });
+    for (int step = 0; step < steps; ++step) {
+      if (step == kill_at) throw Killed();
+      const auto taken = session.status().taken;
+      session.compute(flux, [&] { std::transform(u.begin(), u.end(), f.begin(), [](double x) { return x / 2; }); });
+      session.compute(limit, [&] { std::transform(u.begin(), u.end(), g.begin(), [](double x) { return x / 3; }); });
+      session.compute(update, [&] {
+        for (std::size_t i = 0; i < u.size(); ++i) u[i] += f[i] - g[i] + 1;
+      });
+      if (session.status().taken > taken) left_out.push_back(session.status().left_out_bytes);
+    }
+    return u[0];
+  }
+};
+
+TEST_F(ReplayTest, checkpoints_find_the_place_where_they_need_least) {
+  const Options best = options({{"place", "best"}});
+  double right = 0;
+  {
+    Session session(alone, {{"levels", "memory"}, {"every", "100000"}, {"log", "quiet"}});
+    right = Steps().run(session, 60);
+  }
+  {
+    Session session(alone, best);
+    Steps steps;
+    EXPECT_THROW(steps.run(session, 60, 50), Killed);
+    session.wait();
+    ASSERT_EQ(steps.left_out.size(), 50U);
+    for (std::size_t i = 10; i < 50; ++i) EXPECT_EQ(steps.left_out[i], 1600U) << "step " << i;
+    EXPECT_LT(session.status().taken, 70U);  // at first before each computation, then one for each step
+    EXPECT_EQ(session.checkpoint(), Outcome::not_due);
+  }
+  Session session(alone, best);
+  Steps again;
+  EXPECT_EQ(again.run(session, 60), right);
+  EXPECT_LE(again.left_out.size(), 12U);  // of the steps that were not skipped
+}
+
+TEST_F(ReplayTest, another_place_is_found_when_the_program_does_something_else) {
+  std::vector<double> a(10), b(10);
+  Session session(alone, options({{"place", "best"}}));
+  session.protect("a", a);
+  session.protect("b", b);
+  const auto make_a = session.declare("make a", {reads("b"), writes("a")});
+  const auto make_b = session.declare("make b", {reads("a"), writes("b")});
+  const auto look = session.declare("look", {reads("a")});
+  session.replay();
+  const auto both = [&] {
+    session.compute(make_b, [] {});
+    session.compute(make_a, [] {});
+  };
+  for (int i = 0; i < 100; ++i) both();
+  EXPECT_EQ(session.status().left_out_bytes, 80U);
+  for (int i = 0; i < 1000; ++i) session.compute(look, [] {});
+  const auto before = session.status().taken;
+  for (int i = 0; i < 3; ++i) session.compute(look, [] {});
+  EXPECT_EQ(session.status().taken, before + 3);
+}
+
+TEST_F(ReplayTest, advice_is_told_in_the_end) {
+  ::testing::internal::CaptureStderr();
+  {
+    Session session(alone, {{"dir", dir_.string()}, {"every", "1"}, {"policy", "wait"}, {"advise", "on"}});
+    Steps().run(session, 10);
+  }
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  for (const char* sentence :
+       {"a round of this program has 3 computations, and a checkpoint needs least before 'flux': 800 bytes of 2.34 KiB",
+        "  u: 800 bytes, saved: read by 'flux'", "  f: 800 bytes, left out: overwritten by 'flux'",
+        "  g: 800 bytes, left out: overwritten by 'limit'"})
+    EXPECT_NE(said.find(sentence), std::string::npos) << sentence << "\n" << said;
+}
+
 // ---- random programs -----------------------------------------------------------------------------------------------
 
 /// Loops in loops whose lengths follow from what is computed and from random numbers, over three arrays; a hash of all
@@ -432,10 +520,11 @@ class Program {
 
 TEST_F(ReplayTest, random_programs_that_are_stopped_at_random_moments_end_as_if_they_were_not) {
   int stopped = 0, ended = 0;
-  for (unsigned seed = 1; seed <= 40; ++seed) {
+  for (unsigned seed = 1; seed <= 24; ++seed) {
     fs::remove_all(dir_);
     std::mt19937 random(seed);
-    const Options now = options({{"every", std::to_string(1 + random() % 3)}});
+    const Options now =
+        options({{"every", std::to_string(1 + random() % 3)}, {"place", seed % 2 == 0 ? "calls" : "best"}});
     for (int launch = 0; launch < 6; ++launch) {
       std::uint64_t hash = 0;
       std::vector<std::uint64_t> told;
@@ -453,8 +542,8 @@ TEST_F(ReplayTest, random_programs_that_are_stopped_at_random_moments_end_as_if_
       EXPECT_EQ(Program(session, seed, -1, told).run(), hash) << "seed " << seed << ", launch " << launch;
     }
   }
-  EXPECT_GT(stopped, 40);
-  EXPECT_GT(ended, 70);
+  EXPECT_GT(stopped, 25);
+  EXPECT_GT(ended, 40);
 }
 
 }  // namespace

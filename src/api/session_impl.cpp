@@ -215,6 +215,7 @@ void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
     level.parity.units = find_units(level.name, settings_.units.at(level.name), topology, *app);
     fit_to_those_left(level);
   }
+  if (settings_.advises) watcher_.emplace();
   engine_ = std::make_unique<engine::Engine>(std::move(config), std::move(hooks), std::move(app));
   value_or_throw(engine_->open());
   if (settings_.signals && !signals_) signals_ = std::make_unique<api::SignalListener>();
@@ -407,6 +408,7 @@ bool Session::Impl::begin(Computation computation, bool scoped) {
                 "compute() was called with a computation that this session has not declared: call declare() before");
   const auto number = static_cast<std::size_t>(computation.number);
   has_begun_ = true;
+  if (watcher_ && running_.empty()) watch(number);
   // Of those inside of each other the outermost counts.
   const bool skips =
       way_ && running_.empty() && value_or_throw(way_->computation(number, declared_)) == select::Way::Turn::skip;
@@ -428,6 +430,15 @@ void Session::Impl::end_last(bool completed) {
 
 Outcome Session::Impl::checkpoint(bool forced) {
   require_no_init("checkpoint()");
+  if (places_itself() && !forced) {
+    const InCall in_call(*this, "checkpoint()");
+    return stopping() ? Outcome::stop : Outcome::not_due;
+  }
+  if (watcher_ && !replaying()) watcher_->checkpoint();
+  return take(forced);
+}
+
+Outcome Session::Impl::take(bool forced) {
   const auto start = std::chrono::steady_clock::now();
   const InCall in_call(*this, "checkpoint()");
   has_begun_ = true;
@@ -501,6 +512,10 @@ Resumed Session::Impl::resume() {
   if (way_)
     throw Error(Code::invalid_argument,
                 "resume() was called after replay(), which stands in its place: call one of them");
+  if (settings_.places_itself)
+    journal_->say(
+        "the option place=best is for programs that call replay() instead of resume(): checkpoints are taken where "
+        "checkpoint() is called");
   return found(engine_->resume());
 }
 
@@ -679,6 +694,7 @@ bool Session::Impl::close() {
   } catch (const Error& e) {
     journal_->say(e.what());
   }
+  say_advice();
   meet_to_close();
   engine_->give_up_undecided();
   const auto waited = engine_->drain();

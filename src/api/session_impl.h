@@ -19,6 +19,7 @@
 #include "backstay/session.hpp"
 #include "engine/engine.h"
 #include "engine/staging.h"
+#include "select/watcher.h"
 #include "select/way.h"
 #if BACKSTAY_HAVE_MPI
 #include "comm/crew.h"
@@ -96,6 +97,7 @@ class Session::Impl {
     end();
     if (engine_) engine_->decide();
   }
+  /// Where the program calls it; with place=best it looks for a signal only.
   Outcome checkpoint(bool forced);
   Resumed resume();
   Resumed replay();
@@ -226,6 +228,19 @@ class Session::Impl {
   void require_arrival() const;
   void forget_way();
   Resumed found(const Result<Resumed>& outcome);
+  // ---- the place: see select/watcher.h
+  std::optional<select::Watcher> watcher_;  ///< with place=best or advise=on
+  std::optional<select::Seen> seen_;        ///< by it, the last time it looked
+  std::vector<int> mark_;                   ///< by which the best place is known; empty: each computation is one
+  std::uint64_t look_at_ = 16;              ///< this many computations
+  std::uint64_t met_at_ = 0,
+                patience_ = 256;  ///< when the mark was met last; for so many computations it is waited for
+  [[nodiscard]] bool places_itself() const { return settings_.places_itself && way_; }
+  void watch(std::size_t computation);
+  void look();
+  void forget_mark();
+  void say_advice();
+  Outcome take(bool forced);
   std::shared_ptr<store::Store> memory_;  ///< of level memory: it outlives the engine
   std::string local_dir_;
   int node_ = 0;

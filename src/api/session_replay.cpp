@@ -1,5 +1,7 @@
 // Session::replay(): the program goes the way it went, without computing, to where its newest line was taken.
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "api/session_impl.h"
 #include "base/text.h"
@@ -37,6 +39,7 @@ Resumed Session::Impl::replay() {
         Code::invalid_argument,
         "replay() was called after a computation or checkpoint(): it is where the way begins, so call it before");
   way_.emplace();
+  if (settings_.places_itself && !watcher_) watcher_.emplace();
   protect_way();
   aside_ = std::make_unique<engine::Aside>(regions_);
   const Resumed out = found(engine_->resume(aside_.get()));
@@ -71,6 +74,64 @@ bool Session::Impl::goes_on_here() {
   return true;
 }
 
+// ---- the place --------------------------------------------------------------------------------------------------
+
+/// A computation begins, outside of others. Where the way is known, so are its checkpoints; else they come at the mark.
+/// All ranks compute the same in the same order, so that they come to it together.
+void Session::Impl::watch(std::size_t computation) {
+  const bool known = way_ && way_->is_known();
+  if (known && places_itself() && way_->next_is_checkpoint()) (void)take(false);
+  if (replaying()) return;
+  watcher_->computation(computation);
+  const auto count = watcher_->computations();
+  if (!mark_.empty() && count - met_at_ > patience_) forget_mark();
+  if (count >= look_at_) look();
+  if (known || !places_itself() || !(mark_.empty() || watcher_->is_at(mark_))) return;
+  met_at_ = count;
+  (void)take(false);
+}
+
+/// What is repeated, as far as it is known by now.
+void Session::Impl::look() {
+  look_at_ = 4 * watcher_->computations();
+  auto regions = engine::regions_for_select(regions_, statics_);
+  std::size_t dynamic = regions_.specs().size();
+  // How much callbacks save is not known, and the same everywhere.
+  for (std::size_t r = dynamic; regions && r-- > 0;)
+    if (regions_.specs()[r].save && !declared_.names((*regions)[r].name)) {
+      regions->erase(regions->begin() + static_cast<std::ptrdiff_t>(r));
+      --dynamic;
+    }
+  auto seen = regions ? watcher_->look(declared_, std::move(*regions), dynamic) : regions.failure();
+  std::vector<std::int64_t> bytes;
+  seen_.reset();
+  if (seen) seen_.emplace(std::move(*seen));
+  if (seen_ && seen_->advice)
+    for (const auto& place : seen_->advice->places) bytes.push_back(place.bytes);
+  if (!places_itself()) return;
+  const auto sums = value_here(engine_->add_up(bytes));
+  if (sums.empty()) return mark_.clear();
+  select::Advice advice = *seen_->advice;
+  for (std::size_t i = 0; i < sums.size(); ++i) advice.places[i].bytes = sums[i];
+  const auto least = std::min_element(sums.begin(), sums.end()) - sums.begin();
+  mark_ = select::mark_of(advice, seen_->trace, static_cast<std::size_t>(least));
+  met_at_ = watcher_->computations();
+  patience_ = std::max<std::uint64_t>(patience_, 8 * sums.size());
+}
+
+/// The program does something else now.
+void Session::Impl::forget_mark() {
+  mark_.clear();
+  patience_ *= 2;
+  look_at_ = watcher_->computations() + patience_;
+}
+
+void Session::Impl::say_advice() {
+  if (!settings_.advises || std::uncaught_exceptions() > 0) return;
+  if (!seen_) return journal_->say("no advice on checkpoints: too few declared computations were seen");
+  for (const auto& line : select::table_of(*seen_, declared_)) journal_->say(line);
+}
+
 void Session::Impl::keep(MutableByteView value, bool of_computation) {
   if (!of_computation) end();
   if (way_ && running_.size() == (of_computation ? 1 : 0)) detail::value_or_throw(way_->result(value));
@@ -97,6 +158,10 @@ void Session::Impl::forget_way() {
   way_.reset();
   aside_.reset();
   has_begun_ = false;
+  if (watcher_) watcher_.emplace();
+  mark_.clear();
+  look_at_ = 16;
+  patience_ = 256;
 }
 
 }  // namespace backstay

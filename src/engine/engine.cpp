@@ -302,6 +302,7 @@ const char* name_of(std::int64_t meeting) {
                                     "verify()",
                                     "prune()",
                                     "wait()",
+                                    "compute()",
                                     "the end of its session"};
   return names[static_cast<std::size_t>(meeting)];
 }
@@ -687,6 +688,19 @@ Result<void> Engine::keep_log(const Result<std::string>& log) {
   const auto level = level_of_logs();
   if (!level) return level.failure();
   return engine::keep_log(**level, *log, job_, config_.topology, groups_.app());
+}
+
+Result<std::vector<std::int64_t>> Engine::add_up(const std::vector<std::int64_t>& mine) {
+  BACKSTAY_TRY(meet(Meeting::place));
+  const auto all = groups_.app().all_gather(std::as_bytes(std::span(mine)));
+  if (!all) return all.failure();
+  std::vector<std::int64_t> sums(mine.size(), 0);
+  for (const auto& bytes : *all) {
+    if (bytes.size() != all->front().size()) return std::vector<std::int64_t>();
+    WireReader in(bytes);
+    for (auto& sum : sums) sum += in.number<std::int64_t>();
+  }
+  return sums;
 }
 
 Result<Engine::FoundLog> Engine::find_log(std::int64_t phases) {

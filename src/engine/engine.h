@@ -99,6 +99,8 @@ class Engine {
   void announce_close(bool leaves);
   /// The background makes no further MPI calls: MPI may end while it is stuck.
   void leave() { groups_.background().leave(); }
+  /// Collective: the sums over all ranks; empty where they have not equally many.
+  Result<std::vector<std::int64_t>> add_up(const std::vector<std::int64_t>& mine);
   /// Until what was taken so far is settled on every rank.
   Result<void> wait();
   /// The same for this rank alone: not collective.
@@ -139,7 +141,7 @@ class Engine {
   Result<void> lock_directories();
   Result<void> make_names_durable();
   /// What a rank comes to the others for.
-  enum class Meeting { next_call, room, statics, init, resume, verify, prune, wait, close };
+  enum class Meeting { next_call, room, statics, init, resume, verify, prune, wait, place, close };
   Result<std::unique_ptr<comm::PendingMax>> start_meeting(Meeting meeting, std::vector<std::int64_t> numbers,
                                                           std::int64_t handed_over);
   [[nodiscard]] std::int64_t handed_over() const { return static_cast<std::int64_t>(captured_); }

@@ -33,8 +33,7 @@ Result<std::size_t> Declared::declare(const std::string& name, std::vector<Named
   return static_cast<std::size_t>(known - computations_.begin());
 }
 
-Result<Effects> Declared::effects_on(std::size_t computation, const std::vector<Region>& regions) const {
-  const Named& named = computations_[computation];
+Result<Computation> Declared::resolve(const Named& named, const std::vector<Region>& regions) {
   Computation resolved{named.name, {}};
   for (const auto& access : named.accesses) {
     const auto region = std::ranges::find(regions, access.region, &Region::name);
@@ -44,7 +43,23 @@ Result<Effects> Declared::effects_on(std::size_t computation, const std::vector<
     resolved.accesses.push_back(access.how);
     resolved.accesses.back().region = static_cast<std::size_t>(region - regions.begin());
   }
-  return effects_of(resolved, regions);
+  return resolved;
+}
+
+Result<std::vector<Computation>> Declared::resolve(const std::vector<Region>& regions) const {
+  std::vector<Computation> out;
+  for (const auto& named : computations_) {
+    auto resolved = resolve(named, regions);
+    if (!resolved) return resolved.failure();
+    out.push_back(std::move(*resolved));
+  }
+  return out;
+}
+
+Result<Effects> Declared::effects_on(std::size_t computation, const std::vector<Region>& regions) const {
+  const auto resolved = resolve(computations_[computation], regions);
+  if (!resolved) return resolved.failure();
+  return effects_of(*resolved, regions);
 }
 
 std::vector<std::string> Declared::regions_of(std::size_t computation) const {

@@ -24,6 +24,8 @@ class Declared {
   /// or a name in use with others.
   Result<std::size_t> declare(const std::string& name, std::vector<NamedAccess> accesses);
   [[nodiscard]] std::size_t size() const { return computations_.size(); }
+  /// All of them, with the numbers that regions have here. Code::not_found as effects_on().
+  [[nodiscard]] Result<std::vector<Computation>> resolve(const std::vector<Region>& regions) const;
   /// What it does to these regions. Code::not_found: a region is not among them; others as effects_of().
   [[nodiscard]] Result<Effects> effects_on(std::size_t computation, const std::vector<Region>& regions) const;
   /// The names of the regions that it uses.
@@ -41,6 +43,8 @@ class Declared {
     std::string name;
     std::vector<NamedAccess> accesses;
   };
+
+  static Result<Computation> resolve(const Named& named, const std::vector<Region>& regions);
 
   std::vector<Named> computations_;
 };

@@ -77,6 +77,9 @@ class Replay {
   /// What the computations are called in sentences. Code::corrupt: these are not the bytes of a log.
   static Result<Replay> open(ByteView encoded, std::vector<std::string> names);
   [[nodiscard]] bool at_end() const { return done_ == events_; }
+  [[nodiscard]] bool next_is(std::uint32_t computation) const {
+    return !at_end() && next() == Event::computation(computation);
+  }
   [[nodiscard]] std::uint64_t done() const { return done_; }
   [[nodiscard]] std::uint64_t events() const { return events_; }
   /// Code::mismatch: another computation is next, or a result, or nothing. The replay stands still.

@@ -64,6 +64,8 @@ Result<Way::Turn> Way::computation(std::size_t number, const Declared& declared)
   return take(event_of(number));
 }
 
+bool Way::next_is_checkpoint() const { return replay_ && replay_->next_is(checkpoint_event); }
+
 Result<Way::Turn> Way::checkpoint() { return take(checkpoint_event); }
 
 Result<void> Way::result(MutableByteView value) {

@@ -31,6 +31,10 @@ class Way {
   Result<void> go_again(ByteView saved);
   /// What comes is skipped.
   [[nodiscard]] bool is_gone_again() const { return replay_ && replay_->done() < place_; }
+  /// What comes is known already: it is skipped or followed.
+  [[nodiscard]] bool is_known() const { return replay_.has_value(); }
+  /// A call of checkpoint() came next.
+  [[nodiscard]] bool next_is_checkpoint() const;
   /// A line is taken at the last event.
   void mark() { place_ = replay_ ? replay_->done() : log_.events(); }
   /// A computation begins. Code::mismatch: the saved way goes on otherwise, or what it computed was declared otherwise.
