@@ -75,11 +75,11 @@ double undisturbed(MPI_Comm comm, int steps) {
   return Ring(comm).run(session, steps);
 }
 
-/// Of a job that is stopped before step 6.
-void stop_at_6(const Options& options) {
+/// Of a job that is stopped before that step.
+void stop_at(int stop, const Options& options) {
   Session session(MPI_COMM_WORLD, options);
   Ring ring(MPI_COMM_WORLD);
-  EXPECT_THROW(ring.run(session, 10, 6), Ring::Stopped);
+  EXPECT_THROW(ring.run(session, stop + 1, stop), Ring::Stopped);
   session.wait();
   EXPECT_EQ(session.status().last_error, "");
 }
@@ -90,13 +90,24 @@ TEST(replay, goes_on_with_the_same_values_at_each_level) {
                               Options{{"levels", "partner"}, {"nodes", two_nodes()}}}) {
     const SharedDirectory dir;
     const Options options = with(usual(dir.path()), more);
-    stop_at_6(options);
+    stop_at(6, options);
     Session session(MPI_COMM_WORLD, options);
     Ring ring(MPI_COMM_WORLD);
     EXPECT_EQ(ring.run(session, 10), right);
     EXPECT_TRUE(ring.resumed);
     EXPECT_EQ(ring.ran, 2 * 5);
   }
+}
+
+TEST(replay, the_ranks_find_the_place_together) {
+  const SharedDirectory dir;
+  const Options options = with(usual(dir.path()), {{"place", "best"}});
+  stop_at(30, options);
+  Session session(MPI_COMM_WORLD, options);
+  Ring ring(MPI_COMM_WORLD);
+  EXPECT_EQ(ring.run(session, 40), undisturbed(MPI_COMM_WORLD, 40));
+  EXPECT_TRUE(ring.resumed);
+  EXPECT_LE(ring.ran, 2 * 11 + 1);
 }
 
 TEST(replay, a_body_that_is_rolled_back_is_replayed_by_all_ranks) {
@@ -118,7 +129,7 @@ TEST(replay, a_body_that_is_rolled_back_is_replayed_by_all_ranks) {
 TEST(replay, ranks_that_all_went_one_way_are_replayed_by_fewer) {
   if (size_of() < 2 || size_of() % 2 != 0) GTEST_SKIP() << "needs an even number of ranks";
   const SharedDirectory dir;
-  stop_at_6(usual(dir.path()));
+  stop_at(6, usual(dir.path()));
   MPI_Comm half = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, rank_of() < size_of() / 2 ? 0 : MPI_UNDEFINED, 0, &half);
   if (half != MPI_COMM_NULL) {
