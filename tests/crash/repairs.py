@@ -89,10 +89,11 @@ class Application:
 
 
 def applications(build: Path, steps: int) -> list[Application]:
-    """In C++ with communicators of its own, in C, the Taylor-Green vortex, one that sets itself up in init(), and one
-    that declares its computations."""
+    """In C++ with communicators of its own, the same with a replay, in C, the Taylor-Green vortex, one that sets itself
+    up in init(), and one that declares its computations."""
     return [
         Application("stepper", build / "tests" / "crash" / "stepper", [str(steps)], "hash"),
+        Application("replayer", build / "tests" / "crash" / "stepper", [str(steps), "replay"], "hash"),
         Application("looper", build / "tests" / "crash" / "looper", [str(10 * steps)], "sum"),
         Application(
             "tgv", build / "apps" / "tgv" / "tgv",
@@ -358,7 +359,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=1200)
     parser.add_argument("--apart", type=float, default=0, help="seconds from a kill to the next at least; 0: any")
     parser.add_argument("--close", type=float, default=0, help="the part of kills within 80 ms of the one before")
-    parser.add_argument("--only", choices=["stepper", "looper", "tgv", "heat", "tea2d"], help="this program")
+    parser.add_argument("--only", choices=["stepper", "replayer", "looper", "tgv", "heat", "tea2d"], help="this program")
     parser.add_argument("--protection", action="append", choices=list(PROTECTIONS), help="this one (again: or this)")
     parser.add_argument("--shrink", action="store_true", help="with shrink=on only")
     parser.add_argument("--build", type=Path, default=built(), help="the build tree with the programs")

@@ -1,15 +1,17 @@
-// stepper STEPS: a small deterministic simulation that kills.py kills. Each rank holds a vector; at each step a rank
-// mixes the edge of its neighbour into its own, so that a state put together from two checkpoints ends in another hash.
-// Neighbours talk in a duplicate of the session's communicator, and pairs of ranks in one split off.
-// Its computations are declared: lines wait for them, and leave out `mixed`, and `late` in one step of three.
-// A static table is filled at a fresh start only: whoever takes a place later gets it from a line.
-// Rank 0 prints "resumed LEVEL LINE STEP" or "fresh", and at the end "hash H".
+// stepper STEPS [replay]: a small deterministic simulation that kills.py kills. Each rank holds a vector; at each step
+// a rank mixes the edge of its neighbour into its own, so that a state put together from two checkpoints ends in
+// another hash. Neighbours talk in a duplicate of the session's communicator, and pairs of ranks in one split off. Its
+// computations are declared: lines wait for them, and leave out `mixed`, and `late` in one step of three. With `replay`
+// it goes its way again instead of resuming, and the step is no state. A static table is filled at a fresh start only:
+// whoever takes a place later gets it from a line. Rank 0 prints "resumed LEVEL LINE STEP" or "fresh", and at the end
+// "hash H".
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -33,9 +35,9 @@ struct Simulation {
     std::mt19937 numbers(static_cast<unsigned>(rank) + 77);
     for (auto& number : table) number = static_cast<std::uint32_t>(numbers());
   }
-  void protect(backstay::Session& session) {
+  void protect(backstay::Session& session, bool replays) {
     const auto n = static_cast<std::int64_t>(cells.size());
-    session.protect("step", step);
+    if (!replays) session.protect("step", step);
     session.protect("cells", cells,
                     backstay::block({n * session.size()}, {n * session.rank()}, {n * (session.rank() + 1)}));
     session.protect("mixed", mixed);
@@ -93,11 +95,13 @@ struct Simulation {
 
 int main(int argc, char** argv) try {
   const std::int64_t steps = argc > 1 ? std::atoll(argv[1]) : 1000;
+  const bool replays = argc > 2 && std::string_view(argv[2]) == "replay";
   backstay::Session session(argc, argv);
   Simulation simulation(session.rank(), 8000);
-  simulation.protect(session);
+  simulation.protect(session, replays);
   session.loop([&] {
-    const auto found = session.resume();
+    if (replays) simulation.step = 0;
+    const auto found = replays ? session.replay() : session.resume();
     if (!found) simulation.fill_table(session.rank());
     if (session.rank() == 0) {
       if (found)
@@ -112,7 +116,7 @@ int main(int argc, char** argv) try {
     while (simulation.step < steps) {
       session.checkpoint();
       simulation.advance(session, ring, pair);
-      std::this_thread::sleep_for(std::chrono::microseconds(500));
+      if (!session.replaying()) std::this_thread::sleep_for(std::chrono::microseconds(500));
     }
     MPI_Comm_free(&pair);
     MPI_Comm_free(&ring);
