@@ -161,6 +161,13 @@ def test_loop_of_the_guide_goes_back_until_its_steps_succeed(forms, tmp_path):
     run(*on_ranks(RANKS, forms, "loop"), cwd=tmp_path, timeout=2 * LIMIT, env=env)
 
 
+def test_replay_of_the_guide_comes_to_the_same_end(forms, tmp_path):
+    env = {"BACKSTAY_POLICY": "wait"}
+    said = [run(*on_ranks(RANKS, forms, "replay"), cwd=tmp_path, timeout=2 * LIMIT, env=env) for _ in range(2)]
+    all_of_them, rest = (int(re.search(r"swept (\d+) times", text).group(1)) for text in said)
+    assert 0 < rest < all_of_them / 2
+
+
 def test_computations_of_the_guide_leave_their_fluxes_out(forms, tmp_path):
     run(*on_ranks(RANKS, forms, "less"), cwd=tmp_path, timeout=2 * LIMIT, env={"BACKSTAY_POLICY": "wait"})
 

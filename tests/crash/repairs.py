@@ -359,7 +359,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=1200)
     parser.add_argument("--apart", type=float, default=0, help="seconds from a kill to the next at least; 0: any")
     parser.add_argument("--close", type=float, default=0, help="the part of kills within 80 ms of the one before")
-    parser.add_argument("--only", choices=["stepper", "replayer", "looper", "tgv", "heat", "tea2d"], help="this program")
+    parser.add_argument(
+        "--only", choices=["stepper", "replayer", "looper", "tgv", "heat", "tea2d"], help="this program"
+    )
     parser.add_argument("--protection", action="append", choices=list(PROTECTIONS), help="this one (again: or this)")
     parser.add_argument("--shrink", action="store_true", help="with shrink=on only")
     parser.add_argument("--build", type=Path, default=built(), help="the build tree with the programs")

@@ -179,11 +179,39 @@ int save_less(backstay::Session& run) {
   return run.status().left_out_bytes == flux.size() * sizeof(double) && run.status().failed == 0 ? 0 : 1;
 }
 
+/// Nothing but u is protected; the loop is gone again.
+int replay(backstay::Session& run) {
+  constexpr int steps = 12;
+  std::vector<double> u(1000);
+  const auto begin_with = [](std::vector<double>& to) { to.assign(to.size(), 1.0); };
+  int swept = 0;
+  const auto relax = [&swept](std::vector<double>& to, int target) {
+    ++swept;
+    for (double& x : to) x += (target - x) / 2;
+    return to[0] > target ? to[0] - target : target - to[0];
+  };
+  run.protect("u", u);
+  const auto start = run.declare("start", {backstay::writes("u")});
+  const auto sweep = run.declare("sweep", {backstay::updates("u")});
+  run.replay();
+  run.compute(start, [&] { begin_with(u); });
+  for (int step = 0; step < steps; ++step) {  // `step`, `residual` and `iterations` are in no line
+    run.checkpoint();
+    double residual = 1;
+    for (int iterations = 0; residual > 1e-6 && iterations < 50; ++iterations)
+      residual = run.compute(sweep, [&] { return relax(u, step); });
+  }
+  run.wait();
+  if (run.rank() == 0) std::printf("swept %d times\n", swept);
+  return u[0] > 10.99999 && u[0] < 11.00001 && run.status().failed == 0 ? 0 : 1;
+}
+
 int work(int argc, char** argv) {
   backstay::Session run(argc, argv, {{"every", "5"}, {"log", "quiet"}});
   const std::string what = argc == 2 ? argv[1] : "";
   if (what == "loop") return go_back(run);
   if (what == "less") return save_less(run);
+  if (what == "replay") return replay(run);
   Data wanted;
   fill(wanted, run.rank());
   if (what == "save") {
