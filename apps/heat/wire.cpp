@@ -1,17 +1,6 @@
 #include "wire.h"
 
-#include <array>
-#include <string>
-
 namespace heat {
-
-void check_mpi(int code, const char* call) {
-  if (code == MPI_SUCCESS) return;
-  std::array<char, MPI_MAX_ERROR_STRING> text{};
-  int length = 0;
-  MPI_Error_string(code, text.data(), &length);
-  throw std::runtime_error(std::string(call) + " failed: " + text.data());
-}
 
 Wire::Wire(MPI_Comm comm) {
   check_mpi(MPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");

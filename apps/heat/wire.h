@@ -11,10 +11,11 @@
 #include <type_traits>
 #include <vector>
 
+#include "../mpi_check.h"
+
 namespace heat {
 
-/// Throws std::runtime_error, naming `call`, unless `code` is MPI_SUCCESS.
-void check_mpi(int code, const char* call);
+using program::check_mpi;
 
 template <class T>
 MPI_Datatype mpi_type() {

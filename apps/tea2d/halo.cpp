@@ -6,14 +6,6 @@
 
 namespace tea2d {
 
-void check_mpi(int code, const char* call) {
-  if (code == MPI_SUCCESS) return;
-  std::array<char, MPI_MAX_ERROR_STRING> text{};
-  int length = 0;
-  MPI_Error_string(code, text.data(), &length);
-  throw std::runtime_error(std::string(call) + " failed: " + text.data() + "; another rank may have been lost");
-}
-
 HaloExchange::HaloExchange(MPI_Comm comm, const Block& block, const Layout& layout) : comm_(comm) {
   for (int axis = 0; axis < 2; ++axis) {
     const auto a = static_cast<std::size_t>(axis);

@@ -5,12 +5,12 @@
 
 #include <vector>
 
+#include "../mpi_check.h"
 #include "grid.h"
 
 namespace tea2d {
 
-/// Throws std::runtime_error, naming `call`, unless `code` is MPI_SUCCESS.
-void check_mpi(int code, const char* call);
+using program::check_mpi;
 
 /// The four sides of a block, without corners: no stencil of this solver reads them. The halo outside of the rectangle
 /// is left alone.

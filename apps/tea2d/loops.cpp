@@ -1,13 +1,14 @@
 #include "loops.h"
 
+#include <array>
+
 namespace tea2d {
 
 namespace {
 
-Use reads(Field field) { return {field, Mode::read}; }
-Use writes(Field field) { return {field, Mode::write}; }
-Use updates(Field field) { return {field, Mode::update}; }
-
+using program::reads;
+using program::updates;
+using program::writes;
 using Loops = std::vector<LoopUses>;
 
 /// Every method begins with iterations of conjugate gradients.

@@ -1,10 +1,11 @@
 // The arrays of the solver, its loops, and what each loop does to which array.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <string>
 #include <vector>
+
+#include "../loop_uses.h"
 
 namespace tea2d {
 
@@ -41,22 +42,8 @@ enum class Loop {
 };
 inline constexpr std::size_t loop_count = 19;
 
-enum class Mode {
-  read,
-  write,   ///< every cell, whatever it held
-  update,  ///< every cell, after reading it
-};
-struct Use {
-  Field field;
-  Mode mode;
-};
-
 /// Of the cells of the block: a loop that reads neighbours fills the halo itself.
-struct LoopUses {
-  Loop loop;
-  std::string name;
-  std::vector<Use> uses;
-};
+using LoopUses = program::LoopUses<Loop, Field>;
 /// The loops that the method runs.
 std::vector<LoopUses> loops_of(Method method);
 

@@ -1,6 +1,6 @@
 // Implicit heat conduction under protection: eleven arrays, of which a step begins with one. Each loop over the cells
 // is declared, and a checkpoint leaves out what the loops after it overwrite before they read it. The lines that
-// backstay needs end with `// backstay`.
+// backstay needs, here and in declare_loops.h, end with `// backstay`.
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "../declare_loops.h"
 #include "../program.h"
 #include "../whole_file.h"
 #include "backstay/backstay.hpp"
@@ -29,10 +30,10 @@ namespace {
 /// Every array, without its halo. The density does not change; the others do, and most are left out of a line.
 void protect_fields(backstay::Session& run, tea2d::System& system) {
   const tea2d::Block& block = system.block();
-  const auto with_halo = tea2d::slowest_first(system.layout().size_with_halo());
+  const auto with_halo = program::slowest_first(system.layout().size_with_halo());
   const backstay::Extents halos(2, tea2d::halo);
-  const auto placed = backstay::block(tea2d::slowest_first(block.cells), tea2d::slowest_first(block.lower),
-                                      tea2d::slowest_first(block.upper));
+  const auto placed = backstay::block(program::slowest_first(block.cells), program::slowest_first(block.lower),
+                                      program::slowest_first(block.upper));
   for (const tea2d::Field field : tea2d::fields_of(system.method())) {
     const auto inside = backstay::inside(system.data(field), with_halo, halos);
     const std::string name = tea2d::name_of(field);
@@ -41,26 +42,6 @@ void protect_fields(backstay::Session& run, tea2d::System& system) {
     else
       run.protect(name, inside, placed, "1");  // backstay
   }
-}
-
-std::vector<backstay::Access> accesses_of(const tea2d::LoopUses& loop) {
-  std::vector<backstay::Access> out;
-  for (const auto& [field, mode] : loop.uses) {
-    const std::string name = tea2d::name_of(field);
-    out.push_back(mode == tea2d::Mode::read    ? backstay::reads(name)
-                  : mode == tea2d::Mode::write ? backstay::writes(name)
-                                               : backstay::updates(name));
-  }
-  return out;
-}
-
-void declare_loops(backstay::Session& run, tea2d::System& system) {
-  std::array<backstay::Computation, tea2d::loop_count> declared{};
-  for (const tea2d::LoopUses& loop : tea2d::loops_of(system.method())) {
-    declared[static_cast<std::size_t>(loop.loop)] = run.declare(loop.name, accesses_of(loop));  // backstay
-  }
-  system.watch(
-      [&run, declared](tea2d::Loop loop) { run.begin(declared[static_cast<std::size_t>(loop)]); });  // backstay
 }
 
 /// What decides the rows of the table and is no state. Kept with the checkpoints, because a run that went on with other
@@ -112,7 +93,7 @@ void simulate_to_the_end(backstay::Session& run, const tea2d::Options& options, 
   run.protect("dt", saved.dt);
   run.protect("eps", saved.eps);
   run.protect("solver", saved.solver);
-  declare_loops(run, sim.system());
+  program::declare_loops(run, sim.system(), tea2d::loops_of(sim.system().method()));
   if (run.resume()) require_same_run(saved, given, sim);  // backstay
   for (; sim.step < sim.steps(); ++sim.step) {
     if (run.checkpoint() == backstay::Outcome::stop) break;  // backstay

@@ -1,8 +1,8 @@
 #include "simulation.h"
 
 #include <cstdio>
-#include <stdexcept>
 
+#include "../growing_table.h"
 #include "../whole_file.h"
 #include "problem.h"
 #include "solvers.h"
@@ -31,19 +31,10 @@ void Simulation::finish(const std::string& note) {
   std::fflush(stdout);
 }
 
-// Rows that came back with a checkpoint are printed too: the last launch of a run prints the whole table.
 void Simulation::print_new_rows() {
-  if (rank_ != 0 || options_.quiet) return;
-  if (printed_ == 0 && !history.empty()) std::fputs(table_header().c_str(), stdout);
-  for (; printed_ < history.size(); ++printed_) std::fputs(table_row(history[printed_]).c_str(), stdout);
-  std::fflush(stdout);
+  if (rank_ == 0 && !options_.quiet) program::print_new_rows(history, printed_, table_header, table_row);
 }
 
-void Simulation::require_end_ahead() const {
-  if (step <= options_.steps) return;
-  throw std::runtime_error("the newest checkpoint is at step " + std::to_string(step) + " and this run ends at step " +
-                           std::to_string(options_.steps) + ": give --steps " + std::to_string(step) +
-                           " or more, or another directory for this run");
-}
+void Simulation::require_end_ahead() const { program::require_end_ahead(step, options_.steps); }
 
 }  // namespace tea2d

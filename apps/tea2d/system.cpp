@@ -5,13 +5,12 @@
 #include <limits>
 #include <stdexcept>
 
-#include "../exact_sum.h"
+#include "../exact_total.h"
 
 namespace tea2d {
 
 namespace {
 
-using program::ExactSum;
 using Cell = std::ptrdiff_t;
 
 Block own_block(MPI_Comm comm, const Pair& cells, Pair ranks) {
@@ -21,7 +20,7 @@ Block own_block(MPI_Comm comm, const Pair& cells, Pair ranks) {
   check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
   if (ranks == Pair{}) ranks = choose_ranks(size, cells);
   if (ranks[x_axis] * ranks[y_axis] != size) throw std::invalid_argument("the blocks are not as many as the ranks");
-  return block_of(rank, ranks, cells);
+  return program::block_of(rank, ranks, cells);
 }
 
 /// Calls `body` with the position of each cell of the block. It must not matter in which order.
@@ -48,10 +47,6 @@ double largest_of(MPI_Comm comm, const Layout& layout, const Term& term) {
   if (!(largest <= std::numeric_limits<double>::max())) largest = std::numeric_limits<double>::infinity();
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &largest, 1, MPI_DOUBLE, MPI_MAX, comm), "MPI_Allreduce");
   return largest;
-}
-
-[[noreturn]] void refuse_what_is_not_finite() {
-  throw std::runtime_error("the temperature is not finite any more: try a shorter --dt");
 }
 
 }  // namespace
@@ -96,23 +91,17 @@ void System::start(const std::function<Material(double x, double y)>& at) {
   }
 }
 
-// Two reductions: the largest term sets the unit of the exact sum, which then keeps 62 bits below it.
+// Two reductions: that of the largest term, and that of the sum.
 template <class Term>
 double System::sum(const Term& term) {
-  const double largest = largest_of(comm_, layout_, term);
-  if (largest < 1e-290) return 0;  // its unit would not be a normal number
-  if (std::isinf(largest)) refuse_what_is_not_finite();
-  const int exponent = std::ilogb(largest) - std::ilogb(ExactSum::limit) + 1;
-  const double scale = std::ldexp(1.0, -exponent);
-  ExactSum sum;
-  for (int j = 0; j < layout_.size[y_axis]; ++j) {
-    const Cell row = layout_.at(0, j);
-    for (Cell c = row; c < row + layout_.size[x_axis]; ++c) sum.add(scale * term(c));
-  }
-  static_assert(sizeof(ExactSum) == 3 * sizeof(std::int64_t), "added across ranks as three integers");
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &sum, 3, MPI_INT64_T, MPI_SUM, comm_), "MPI_Allreduce");
-  if (sum.refused > 0) refuse_what_is_not_finite();
-  return std::ldexp(sum.value(), exponent);
+  const auto total = program::exact_total(comm_, largest_of(comm_, layout_, term), [&](const auto& add) {
+    for (int j = 0; j < layout_.size[y_axis]; ++j) {
+      const Cell row = layout_.at(0, j);
+      for (Cell c = row; c < row + layout_.size[x_axis]; ++c) add(term(c));
+    }
+  });
+  if (!total) throw std::runtime_error("the temperature is not finite any more: try a shorter --dt");
+  return *total;
 }
 
 System::Matrix System::matrix() { return {data(Field::kx), data(Field::ky), layout_.stride}; }

@@ -3,13 +3,14 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
-#include <vector>
+
+#include "../blocks.h"
 
 namespace tgv {
 
 /// One value per axis: x, y, z. In memory x is the fastest index.
-using Triple = std::array<int, 3>;
+using Triple = program::Index<3>;
+using Block = program::Block<3>;
 inline constexpr int x_axis = 0;
 inline constexpr int y_axis = 1;
 inline constexpr int z_axis = 2;
@@ -17,24 +18,11 @@ inline constexpr int z_axis = 2;
 /// Layers around a block: what the fourth-order stencil reaches.
 inline constexpr int halo = 2;
 
-/// The part [lower, upper) of the n^3 cube that one rank owns, among `ranks` blocks along each axis.
-struct Block {
-  int n = 0;
-  Triple ranks{};
-  Triple place{};  ///< of this block among `ranks`
-  Triple lower{};
-  Triple upper{};
-
-  [[nodiscard]] Triple size() const;
-  /// The rank next to this one, `step` (-1 or 1) blocks along `axis`, across the periodic boundary.
-  [[nodiscard]] int neighbour(int axis, int step) const;
-};
-
-/// Blocks along each axis with the smallest halo; of equals, the one that cuts x least, to keep rows long.
-/// Throws std::invalid_argument if some block would be thinner than its halo however it is cut.
+/// Blocks along each axis with the smallest halo. Throws std::invalid_argument if some block would be thinner than its
+/// halo however the cube is cut.
 Triple choose_ranks(int size, int n);
 
-/// The block of `rank`; the sizes of two blocks differ by at most one along each axis.
+/// The block of `rank` in the cube of n^3 points, whose ends meet.
 Block block_of(int rank, Triple ranks, int n);
 
 /// A block with its halo in memory.
@@ -49,8 +37,5 @@ struct Layout {
   std::array<std::ptrdiff_t, 3> stride;
   std::ptrdiff_t points;  ///< with the halo
 };
-
-/// As files and HDF5 tools order dimensions: z, y, x.
-std::vector<std::int64_t> slowest_first(const Triple& t);
 
 }  // namespace tgv

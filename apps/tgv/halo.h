@@ -7,12 +7,12 @@
 #include <span>
 #include <vector>
 
+#include "../mpi_check.h"
 #include "grid.h"
 
 namespace tgv {
 
-/// Throws std::runtime_error, naming `call`, unless `code` is MPI_SUCCESS.
-void check_mpi(int code, const char* call);
+using program::check_mpi;
 
 /// The six faces of a block. Edges and corners are never exchanged: no stencil of this solver reads them.
 class HaloExchange {

@@ -66,10 +66,10 @@ void simulate_to_the_end(backstay::Session& run, const tgv::Options& options, st
   program::rank_at_work = run.rank();
   tgv::Simulation sim(run.comm(), options, printed);
   const tgv::Block& block = sim.solver().block();
-  const auto with_halo = tgv::slowest_first(sim.solver().layout().size_with_halo());
+  const auto with_halo = program::slowest_first(sim.solver().layout().size_with_halo());
   const backstay::Extents halos(3, tgv::halo);
-  const auto cube = tgv::slowest_first({block.n, block.n, block.n});
-  const auto placed = backstay::block(cube, tgv::slowest_first(block.lower), tgv::slowest_first(block.upper));
+  const auto cube = program::slowest_first(block.cells);
+  const auto placed = backstay::block(cube, program::slowest_first(block.lower), program::slowest_first(block.upper));
 
   run.protect("step", sim.step);                                // backstay
   run.protect("history", sim.history, backstay::replicated());  // backstay

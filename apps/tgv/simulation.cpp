@@ -6,7 +6,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <stdexcept>
+
+#include "../growing_table.h"
 
 namespace tgv {
 
@@ -58,20 +59,11 @@ void Simulation::measure() {
   print_new_rows();
 }
 
-// Rows that came back with a checkpoint are printed too: the last launch of a run prints the whole table.
 void Simulation::print_new_rows() {
-  if (rank_ != 0 || options_.quiet) return;
-  if (printed_ == 0 && !history.empty()) std::fputs(table_header().c_str(), stdout);
-  for (; printed_ < history.size(); ++printed_) std::fputs(table_row(history[printed_]).c_str(), stdout);
-  std::fflush(stdout);
+  if (rank_ == 0 && !options_.quiet) program::print_new_rows(history, printed_, table_header, table_row);
 }
 
-void Simulation::require_end_ahead() const {
-  if (step <= steps_) return;
-  throw std::runtime_error("the newest checkpoint is at step " + std::to_string(step) + " and this run ends at step " +
-                           std::to_string(steps_) + ": give --steps " + std::to_string(step) +
-                           " or more (or a later --t-end), or another directory for this run");
-}
+void Simulation::require_end_ahead() const { program::require_end_ahead(step, steps_, " (or a later --t-end)"); }
 
 void Simulation::show_progress(const std::string& note) {
   if (!progress_) return;

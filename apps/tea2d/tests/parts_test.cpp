@@ -56,7 +56,7 @@ TEST(Blocks, every_cell_has_one_owner_and_neighbours_know_each_other) {
     const Pair ranks = choose_ranks(size, cells);
     std::set<Pair> owned;
     for (int rank = 0; rank < size; ++rank) {
-      const Block block = block_of(rank, ranks, cells);
+      const Block block = program::block_of(rank, ranks, cells);
       for (int j = block.lower[1]; j < block.upper[1]; ++j) {
         for (int i = block.lower[0]; i < block.upper[0]; ++i) EXPECT_TRUE(owned.insert({i, j}).second);
       }
@@ -65,8 +65,8 @@ TEST(Blocks, every_cell_has_one_owner_and_neighbours_know_each_other) {
         const auto a = static_cast<std::size_t>(axis);
         ASSERT_EQ(above < 0, block.upper[a] == cells[a]);
         if (above < 0) continue;
-        EXPECT_EQ(block_of(above, ranks, cells).lower[a], block.upper[a]);
-        EXPECT_EQ(block_of(above, ranks, cells).neighbour(axis, -1), rank);
+        EXPECT_EQ(program::block_of(above, ranks, cells).lower[a], block.upper[a]);
+        EXPECT_EQ(program::block_of(above, ranks, cells).neighbour(axis, -1), rank);
       }
     }
     EXPECT_EQ(owned.size(), 13U * 7U) << size << " ranks";
@@ -94,7 +94,7 @@ TEST(Loops, a_method_declares_loops_of_its_own_arrays_and_of_no_others) {
     std::set<std::string> names;
     for (const LoopUses& loop : loops_of(method)) {
       EXPECT_TRUE(names.insert(loop.name).second) << loop.name;
-      for (const Use& use : loop.uses) used.insert(use.field);
+      for (const auto& use : loop.uses) used.insert(use.field);
     }
     EXPECT_EQ(used, known) << name_of(method);
   }

@@ -4,14 +4,7 @@ set(steps 20)
 set(calls_between_lines 3)
 set(kill_call 12)
 
-file(REMOVE_RECURSE ${FOLDER})
-file(MAKE_DIRECTORY ${FOLDER})
-
-# backstay(words ...): runs the command; sets status, printed and complaint.
-macro(backstay)
-  execute_process(COMMAND ${PYTHON} -m backstay ${ARGN} WORKING_DIRECTORY ${FOLDER}
-                  RESULT_VARIABLE status OUTPUT_VARIABLE printed ERROR_VARIABLE complaint)
-endmacro()
+include(${CMAKE_CURRENT_LIST_DIR}/../../backstay_runs.cmake)
 
 # run_tea2d(NAME RANKS TEA2D_OPTIONS RUN_OPTIONS): the checkpoints go to NAME, the table to NAME.csv. With the policy
 # `wait` no line is skipped, however slow the disk, so the newest one is at the same step in every run.
@@ -19,22 +12,6 @@ macro(run_tea2d name ranks tea2d_options run_options)
   backstay(run -n ${ranks} --mpirun ${LAUNCHER} --dir ${name} --every ${calls_between_lines} --opt policy=wait
            ${run_options} -- ${PROGRAM} --n 40 --csv ${name}.csv ${tea2d_options})
 endmacro()
-
-function(require_status wanted what)
-  if(NOT status EQUAL wanted)
-    message(FATAL_ERROR "${what} ended with status ${status} instead of ${wanted}:\n${printed}${complaint}")
-  endif()
-endfunction()
-
-function(require_same name other)
-  file(READ ${FOLDER}/${name}.csv csv)
-  file(READ ${FOLDER}/${other}.csv other_csv)
-  if(NOT csv STREQUAL other_csv)
-    message(FATAL_ERROR "${name} has other bytes than ${other}:\n${csv}\ninstead of\n${other_csv}")
-  endif()
-  backstay(diff ${name} ${other})  # the newest line of each
-  require_status(0 "comparing the last lines of ${name} and ${other}")
-endfunction()
 
 foreach(solver cg chebyshev ppcg)
   set(usual --steps ${steps} --solver ${solver})
@@ -63,11 +40,7 @@ require_status(0 "the run that lost a node")
 if(NOT complaint MATCHES "done, after 2 launches")
   message(FATAL_ERROR "killing a node did not lead to a second launch:\n${complaint}")
 endif()
-file(READ ${FOLDER}/node-killed.csv csv)
-file(READ ${FOLDER}/cg-calm.csv calm_csv)
-if(NOT csv STREQUAL calm_csv)
-  message(FATAL_ERROR "after the loss of a node the CSV file has other bytes:\n${csv}\ninstead of\n${calm_csv}")
-endif()
+require_same_table(node-killed cg-calm)
 
 foreach(ranks 1 3)
   run_tea2d(moved-${ranks} 4 "${usual}" "--relaunch;0;--kill;1@${kill_call}")

@@ -216,9 +216,9 @@ class Blinkers {
     run_.insert(name_);
     for (const Field field : fields_of(system_.method())) {
       const auto use =
-          std::find_if(uses->uses.begin(), uses->uses.end(), [&](const Use& u) { return u.field == field; });
+          std::find_if(uses->uses.begin(), uses->uses.end(), [&](const auto& u) { return u.field == field; });
       const bool is_used = use != uses->uses.end();
-      if (is_used && use->mode != Mode::write) continue;
+      if (is_used && use->mode != program::Mode::write) continue;
       std::vector<double> values;
       for_own_cells(system_, [&, data = system_.data(field)](int, int, std::ptrdiff_t c) {
         values.push_back(std::exchange(data[c], std::nan("")));

@@ -5,14 +5,7 @@ set(steps 60)
 set(calls_between_lines 7)
 set(kill_call 40)
 
-file(REMOVE_RECURSE ${FOLDER})
-file(MAKE_DIRECTORY ${FOLDER})
-
-# backstay(words ...): runs the command; sets status, printed and complaint.
-macro(backstay)
-  execute_process(COMMAND ${PYTHON} -m backstay ${ARGN} WORKING_DIRECTORY ${FOLDER}
-                  RESULT_VARIABLE status OUTPUT_VARIABLE printed ERROR_VARIABLE complaint)
-endmacro()
+include(${CMAKE_CURRENT_LIST_DIR}/../../backstay_runs.cmake)
 
 # run_tgv(NAME TGV_OPTIONS RUN_OPTIONS): the checkpoints go to NAME, the curve to NAME.csv. With the policy `wait` no
 # line is skipped, however slow the disk, so the newest one is at the same step in every run.
@@ -20,12 +13,6 @@ macro(run_tgv name tgv_options run_options)
   backstay(run -n 4 --mpirun ${LAUNCHER} --dir ${name} --every ${calls_between_lines} --opt policy=wait
            ${run_options} -- ${PROGRAM} --n 16 --csv ${name}.csv ${tgv_options})
 endmacro()
-
-function(require_status wanted what)
-  if(NOT status EQUAL wanted)
-    message(FATAL_ERROR "${what} ended with status ${status} instead of ${wanted}:\n${printed}${complaint}")
-  endif()
-endfunction()
 
 set(usual --steps ${steps} --output-every 4)
 
