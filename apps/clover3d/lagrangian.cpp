@@ -59,7 +59,7 @@ void System::viscosity() {
   const double* density = data(Field::density0);
   const double* p = data(Field::pressure);
   double* q = data(Field::viscosity);
-  const auto [u, v, w] = three(Field::xvel0);
+  const Three velocity = three(Field::xvel0);
   const Cell sy = layout_.stride[y_axis];
   const Cell sz = layout_.stride[z_axis];
   const double* dx = line(x_axis, Mesh::Kind::width);
@@ -68,10 +68,10 @@ void System::viscosity() {
   const double* to_x = line(x_axis, Mesh::Kind::vertex_width);
   const double* to_y = line(y_axis, Mesh::Kind::vertex_width);
   const double* to_z = line(z_axis, Mesh::Kind::vertex_width);
-  for_cells(layout_, [=, u = u, v = v, w = w](int i, int j, int k, Cell c) {
-    const Gradient du(u, c, sy, sz, dx[i], dy[j], dz[k]);
-    const Gradient dv(v, c, sy, sz, dx[i], dy[j], dz[k]);
-    const Gradient dw(w, c, sy, sz, dx[i], dy[j], dz[k]);
+  for_cells(layout_, [=](int i, int j, int k, Cell c) {
+    const Gradient du(velocity[0], c, sy, sz, dx[i], dy[j], dz[k]);
+    const Gradient dv(velocity[1], c, sy, sz, dx[i], dy[j], dz[k]);
+    const Gradient dw(velocity[2], c, sy, sz, dx[i], dy[j], dz[k]);
     const double gx = (p[c + 1] - p[c - 1]) / (to_x[i] + to_x[i + 1]);
     const double gy = (p[c + sy] - p[c - sy]) / (to_y[j] + to_y[j + 1]);
     const double gz = (p[c + sz] - p[c - sz]) / (to_z[k] + to_z[k + 1]);

@@ -44,16 +44,16 @@ void System::sweep_volumes(int axis, const ToSweep& to_sweep) {
   const Cell sz = layout_.stride[z_axis];
   const double* volume = data(Field::volume);
   const double* swept = data(along(Field::vol_flux_x, axis));
-  const auto [fx, fy, fz] = three(Field::vol_flux_x);
+  const Three flux = three(Field::vol_flux_x);
   double* pre = data(Field::pre_volume);
   double* post = data(Field::post_volume);
   const auto [nx, ny, nz] = owned_nodes();
-  for_box(layout_, {-halo, -halo, -halo}, {nx + 1, ny + 1, nz + 1},
-          [=, fx = fx, fy = fy, fz = fz](int, int, int, Cell c) {
-            pre[c] = volume[c] + sum_of_axes(to_sweep[0] * (fx[c + 1] - fx[c]), to_sweep[1] * (fy[c + sy] - fy[c]),
-                                             to_sweep[2] * (fz[c + sz] - fz[c]));
-            post[c] = pre[c] - (swept[c + up] - swept[c]);
-          });
+  for_box(layout_, {-halo, -halo, -halo}, {nx + 1, ny + 1, nz + 1}, [=](int, int, int, Cell c) {
+    pre[c] = volume[c] + sum_of_axes(to_sweep[0] * (flux[0][c + 1] - flux[0][c]),
+                                     to_sweep[1] * (flux[1][c + sy] - flux[1][c]),
+                                     to_sweep[2] * (flux[2][c + sz] - flux[2][c]));
+    post[c] = pre[c] - (swept[c + up] - swept[c]);
+  });
 }
 
 void System::cell_fluxes(int axis) {

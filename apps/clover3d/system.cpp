@@ -15,13 +15,13 @@ System::System(MPI_Comm comm, const Domain& domain, const Triple& ranks)
   const double* dy = line(y_axis, Mesh::Kind::width);
   const double* dz = line(z_axis, Mesh::Kind::width);
   double* volume = data(Field::volume);
-  const auto [xarea, yarea, zarea] = three(Field::xarea);
+  const Three area = three(Field::xarea);
   const auto [nx, ny, nz] = layout_.cells;
   const Triple end = {nx + 1 + halo, ny + 1 + halo, nz + 1 + halo};
   for_box(layout_, {-halo, -halo, -halo}, end, [=](int i, int j, int k, Cell c) {
-    xarea[c] = dy[j] * dz[k];
-    yarea[c] = dx[i] * dz[k];
-    zarea[c] = dx[i] * dy[j];
+    area[0][c] = dy[j] * dz[k];
+    area[1][c] = dx[i] * dz[k];
+    area[2][c] = dx[i] * dy[j];
     volume[c] = (dx[i] * dz[k]) * dy[j];
   });
 }
