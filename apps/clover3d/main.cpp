@@ -39,7 +39,8 @@ backstay::Placement placement_of(const clover3d::System& system, const clover3d:
                          program::slowest_first(block.lower), program::slowest_first(upper));
 }
 
-/// Every array, without its halo. The mesh does not change; the others do, and most are left out of a line.
+/// Every array, without its halo, which is thicker above than below where a block has no vertices at its end: hence
+/// array() with strides and not inside(). The mesh does not change; the others do, and most are left out of a line.
 void protect_fields(backstay::Session& run, clover3d::System& system) {
   const clover3d::Layout& layout = system.layout();
   const backstay::Extents strides(layout.stride.rbegin(), layout.stride.rend());
