@@ -287,6 +287,9 @@ BACKSTAY_EXPORT int backstay_resume(backstay_session* session, backstay_resumed*
  *  is one. BACKSTAY_MISMATCH: the line has no log of the way; and from backstay_begin, backstay_checkpoint and
  *  backstay_result, where the program goes another way than it did. `resumed` may be NULL. */
 BACKSTAY_EXPORT int backstay_replay(backstay_session* session, backstay_resumed* resumed, backstay_error* error);
+/** The beginning of the program ends here: a replay runs its computations again, so that what no computation changes
+ * after it is in no line. */
+BACKSTAY_EXPORT int backstay_init_done(backstay_session* session, backstay_error* error);
 /** Whether computations are skipped: 1 or 0. */
 BACKSTAY_EXPORT int backstay_replaying(const backstay_session* session, int* replaying, backstay_error* error);
 /** The `bytes` bytes at `value` decide on the way, and may be others the next time: results of computations and of

@@ -386,6 +386,11 @@ class BACKSTAY_EXPORT Session {
   Resumed replay();
   /// Computations are skipped.
   [[nodiscard]] bool replaying() const;
+  /// The beginning of a program that has called replay() ends here: the computations up to here run again in a replay.
+  /// So what no computation changes after it need not be saved, and is not, where it is protected inside loop() or
+  /// there is none; without this call that is so of what no computation changes at all. Source: OPS checkpointing,
+  /// section 4.
+  void init_done();
   /// `value` came from something that may give another one the next time. A replay gives back what it was; without
   /// replay(), and inside of computations, nothing happens. Trivially copyable, or a std::string or a std::vector of
   /// what is.

@@ -495,6 +495,7 @@ void add_session(nb::module_& m) {
       .def("checkpoint", checkpoint)
       .def("resume", resume)
       .def("replay", replay)
+      .def("init_done", [](PySession& self) { self.call("init_done()", [&] { self.get().init_done(); }); })
       .def("replaying", [](const PySession& self) { return self.get().replaying(); })
       .def("kept", kept)
       .def("init", init)

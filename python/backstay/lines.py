@@ -30,6 +30,8 @@ PAGE = 4096
 FIRST_AREA = 2 * PAGE
 MOST_MEMBERS = 255  # of a parity group
 REBUILT = "it is rebuilt from parity when the run resumes"
+OVERWRITTEN = "overwritten before it is read"  # why a region was left out
+MADE = "made by the beginning of the program, and not changed since"
 LEVELS = ("shared", "partner", "local2", "local")  # in the order in which a reader prefers them
 COMPANIONS = tuple(f"{level}-static" for level in LEVELS)  # where the static regions of their lines are
 MAX_DIMENSIONS = 7
@@ -396,7 +398,7 @@ class Table:
     line: int
     file: str
     segments: tuple
-    left_out: tuple = ()  # of (rank, region): not saved, as the rank overwrote it before it read it
+    left_out: tuple = ()  # of (rank, region, why): not saved
 
 
 def decode_table(raw: bytes, end_of_areas: int) -> Table:
@@ -404,7 +406,10 @@ def decode_table(raw: bytes, end_of_areas: int) -> Table:
     file = f.text("file")
     segments = [_segment_from(_Fields(item, "a segment"), file, end_of_areas) for item in f.list("segments")]
     entries = [_Fields(item, "what was left out") for item in f.list("left_out")] if "left_out" in f.value else []
-    left_out = tuple((entry.number("by", 0, (1 << 31) - 1), entry.text("name")) for entry in entries)
+    left_out = tuple(
+        (entry.number("by", 0, (1 << 31) - 1), entry.text("name"), MADE if "made" in entry.value else OVERWRITTEN)
+        for entry in entries
+    )
     return Table(job=f.text("job"), line=f.number("line"), file=file, segments=tuple(segments), left_out=left_out)
 
 
@@ -772,9 +777,14 @@ class Line:
         return sorted(found, key=lambda s: s.rank)  # stable: keeps the order within a rank
 
     def left_out(self) -> dict:
-        """region -> how many ranks did not save it, because they overwrote it before they read it."""
+        """region -> how many ranks did not save it."""
         files = self.manifest.files if self.manifest else ()
-        return dict(Counter(region for file in files for _, region in self.table(file).left_out))
+        return dict(Counter(region for file in files for _, region, _ in self.table(file).left_out))
+
+    def why_left_out(self, region: str) -> str:
+        """MADE or OVERWRITTEN, of a region that some rank left out."""
+        files = self.manifest.files if self.manifest else ()
+        return next(why for file in files for _, name, why in self.table(file).left_out if name == region)
 
     def path_of(self, segment: Segment, check: bool = True) -> Path:
         """The file to read a segment from: one whose bytes of it have the right checksum, or, unchecked, the first."""

@@ -399,12 +399,10 @@ class Session:
 
     def checkpoint(self, now: bool = False) -> Outcome:
         """Takes a checkpoint if one is due, or now. Returns after the capture; never a barrier."""
-        was_replaying = self.replaying
         try:
             outcome = self._core.checkpoint(bool(now))
-            if was_replaying and not self.replaying:
-                for moving in self._moving():
-                    moving.deliver()
+            for moving in self._moving():
+                moving.deliver()  # what a replay has put back; otherwise nothing
         finally:
             for moving in self._moving():
                 moving.release()
@@ -431,6 +429,11 @@ class Session:
         resumed = Resumed(*self._core.replay())
         self._keeps_way = True
         return resumed
+
+    def init_done(self) -> None:
+        """The beginning of a program that has called replay() ends here: its computations up to here run again in a
+        replay, so that what no computation changes after it is in no line."""
+        self._core.init_done()
 
     @property
     def replaying(self) -> bool:

@@ -470,6 +470,10 @@ int backstay_replaying(const backstay_session* session, int* replaying, backstay
   });
 }
 
+int backstay_init_done(backstay_session* session, backstay_error* error) {
+  return guarded(error, [&] { of(session, "backstay_init_done").init_done(); });
+}
+
 int backstay_result(backstay_session* session, void* value, size_t bytes, backstay_error* error) {
   return guarded(error, [&] {
     if (value == nullptr && bytes > 0) refuse("backstay_result: the argument `value` is NULL");

@@ -79,6 +79,7 @@ Outcome Session::checkpoint() { return impl_->checkpoint(false); }
 Outcome Session::checkpoint(Now) { return impl_->checkpoint(true); }
 Resumed Session::resume() { return impl_->resume(); }
 Resumed Session::replay() { return impl_->replay(); }
+void Session::init_done() { impl_->init_done(); }
 bool Session::replaying() const { return impl_->replaying(); }
 void Session::keep(std::span<std::byte> value, bool of_computation) { impl_->keep(value, of_computation); }
 void Session::refuse_replay(Computation computation) const { impl_->refuse_replay(computation); }

@@ -409,6 +409,7 @@ bool Session::Impl::begin(Computation computation, bool scoped) {
   const auto number = static_cast<std::size_t>(computation.number);
   has_begun_ = true;
   if (watcher_ && running_.empty()) watch(number);
+  engine_->note(number);
   // Of those inside of each other the outermost counts.
   const bool skips =
       way_ && running_.empty() && value_or_throw(way_->computation(number, declared_)) == select::Way::Turn::skip;
@@ -434,7 +435,7 @@ Outcome Session::Impl::checkpoint(bool forced) {
     const InCall in_call(*this, "checkpoint()");
     return stopping() ? Outcome::stop : Outcome::not_due;
   }
-  if (watcher_ && !replaying()) watcher_->checkpoint();
+  if (watcher_ && !is_on_its_way()) watcher_->checkpoint();
   return take(forced);
 }
 

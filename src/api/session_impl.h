@@ -101,7 +101,8 @@ class Session::Impl {
   Outcome checkpoint(bool forced);
   Resumed resume();
   Resumed replay();
-  [[nodiscard]] bool replaying() const { return way_ && way_->is_gone_again(); }
+  [[nodiscard]] bool replaying() const { return way_ && way_->skips(); }
+  void init_done();
   /// What the program was told, outside of computations or by one. A replay gives it back.
   void keep(MutableByteView value, bool of_computation);
   void refuse_replay(Computation computation) const;
@@ -224,6 +225,9 @@ class Session::Impl {
   std::uint64_t replayed_line_ = 0;
   std::chrono::steady_clock::time_point replay_began_;
   void protect_way();
+  [[nodiscard]] bool is_on_its_way() const { return way_ && way_->is_gone_again(); }
+  void begin_way();
+  std::set<std::string> outside_;  ///< regions that were protected before loop()
   bool goes_on_here();
   void require_arrival() const;
   void forget_way();

@@ -38,6 +38,7 @@ void Session::Impl::loop(const std::function<void()>& body) {
   left_by_error_ = false;
   const auto forget_what_it_protected = what_was_protected();
   const auto outside = regions_.names();
+  outside_ = {outside.begin(), outside.end()};
   if (repairs() && loops_ == 1) keep_beginning();
 #if BACKSTAY_HAVE_MPI
   std::optional<comm::Crew::Catching> catching;

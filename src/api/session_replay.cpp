@@ -39,6 +39,7 @@ Resumed Session::Impl::replay() {
         Code::invalid_argument,
         "replay() was called after a computation or checkpoint(): it is where the way begins, so call it before");
   way_.emplace();
+  begin_way();
   if (settings_.places_itself && !watcher_) watcher_.emplace();
   protect_way();
   aside_ = std::make_unique<engine::Aside>(regions_);
@@ -54,6 +55,19 @@ Resumed Session::Impl::replay() {
                 cat("line ", out.line, " was saved by a program that did not call replay(), so there is ",
                     "no way to it: call resume(), or start in another directory"));
   return out;
+}
+
+/// What was made before loop() is not made again when its body is.
+void Session::Impl::begin_way() { engine_->begin_way(looping() ? outside_ : std::set<std::string>()); }
+
+void Session::Impl::init_done() {
+  require_no_call("init_done()");
+  end();
+  if (!running_.empty())
+    throw Error(Code::invalid_argument, "init_done() was called inside of a computation: call it between two");
+  if (!way_) return;
+  detail::value_or_throw(way_->end_beginning());
+  begin_way();
 }
 
 /// At a call of checkpoint(). False: the line was taken further on.
@@ -81,7 +95,7 @@ bool Session::Impl::goes_on_here() {
 void Session::Impl::watch(std::size_t computation) {
   const bool known = way_ && way_->is_known();
   if (known && places_itself() && way_->next_is_checkpoint()) (void)take(false);
-  if (replaying()) return;
+  if (is_on_its_way()) return;
   watcher_->computation(computation);
   const auto count = watcher_->computations();
   if (!mark_.empty() && count - met_at_ > patience_) forget_mark();
@@ -147,7 +161,7 @@ void Session::Impl::refuse_replay(Computation computation) const {
 
 /// The program is at its end.
 void Session::Impl::require_arrival() const {
-  if (!replaying() || a_rank_is_lost()) return;
+  if (!is_on_its_way() || a_rank_is_lost()) return;
   throw Error(Code::mismatch,
               cat("the program came to its end before the place where line ", replayed_line_, " was taken, ",
                   way_->position(), ": give it the input and the options that it had then; the line is as it was"));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "engine/line_reader.h"
 #include "region/region_set.h"
 
 namespace backstay::engine {
@@ -22,7 +23,7 @@ class Aside {
   region::RegionSet& regions() { return regions_; }
   /// The line held nothing of the others: they are not put back.
   void keep_only(const std::vector<std::string>& names);
-  std::vector<std::string> left_out;  ///< of the line
+  std::vector<NotThere> left_out;  ///< of the line
   /// What was read, into the regions of the program that have the same names, in their order; those that are not there
   /// any more are passed over. Code::mismatch, Code::user: as for a resume.
   [[nodiscard]] Result<void> put_back(const region::RegionSet& regions) const;

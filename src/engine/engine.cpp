@@ -663,8 +663,9 @@ Result<Resumed> Engine::resume(Aside* aside) {
 
 Result<void> Engine::put_back(const Aside& aside) {
   BACKSTAY_TRY(meet(Meeting::resume));
-  BACKSTAY_TRY(agree(groups_.app(), aside.put_back(regions_)));
-  return open_line_.came_back_without(aside.left_out);
+  auto there = aside.put_back(regions_);
+  if (there) there = open_line_.came_back_without(aside.left_out);
+  return agree(groups_.app(), there);
 }
 
 Result<std::uint64_t> Engine::save_what_memory_holds() {

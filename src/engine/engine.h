@@ -84,6 +84,8 @@ class Engine {
   Result<void> before(std::size_t computation) { return open_line_.before(computation); }
   void after(std::size_t computation, bool completed) { open_line_.after(computation, completed); }
   void decide() { open_line_.decide(); }
+  void begin_way(std::set<std::string> others) { open_line_.begin_way(std::move(others)); }
+  void note(std::size_t computation) { open_line_.note(computation); }
   void give_up_undecided(const std::vector<std::string>& still_there = {}) {
     open_line_.give_up_undecided(still_there);
   }

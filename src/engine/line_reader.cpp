@@ -347,8 +347,8 @@ struct Attempt {
   bool done = false;
   std::string trouble;    ///< what was found damaged on the way; if not done: why the line cannot be had at this level
   std::string read = {};  ///< a region that was read, if memory might have had it
-  std::vector<std::string> regions = {};   ///< of which it held something for this rank
-  std::vector<std::string> left_out = {};  ///< of which it says that it has nothing
+  std::vector<std::string> regions = {};  ///< of which it held something for this rank
+  std::vector<NotThere> left_out = {};    ///< of which it says that it has nothing
 };
 
 /// From the tables of all files.
@@ -419,10 +419,23 @@ Result<Plans> make_plans(LineReader& reader, const region::RegionSet& regions, c
   return plans;
 }
 
-std::vector<std::string> regions_in(const Plans& plans, bool left_out) {
+/// What is put back.
+std::vector<std::string> regions_in(const Plans& plans) {
   std::vector<std::string> out;
   for (std::size_t i = 0; i < plans.specs.size(); ++i)
-    if (plans.plans[i].left_out == left_out) out.push_back(plans.specs[i]->name);
+    if (!plans.plans[i].left_out) out.push_back(plans.specs[i]->name);
+  return out;
+}
+
+/// What is not. `same_ranks`: as many as saved it.
+std::vector<NotThere> left_out_of(const Plans& plans, bool same_ranks) {
+  std::vector<NotThere> out;
+  for (std::size_t i = 0; i < plans.specs.size(); ++i) {
+    const auto& plan = plans.plans[i];
+    if (!plan.left_out) continue;
+    out.push_back({plans.specs[i]->name, plan.as_made != nullptr, {}});
+    if (plan.as_made != nullptr && same_ranks) out.back().crc = plan.as_made->made;
+  }
   return out;
 }
 
@@ -484,7 +497,8 @@ class Attempts {
         BACKSTAY_TRY(share(comm_, filled, mine, bad_));
       }
       if (bad_.size() == known)
-        return Attempt{true, trouble(), read, regions_in(*plans, false), regions_in(*plans, true)};
+        return Attempt{true, trouble(), read, regions_in(*plans),
+                       left_out_of(*plans, line_.manifest.ranks == comm_.size())};
       for (const auto& [key, why] : bad_)
         if (key.second == reader.source(key.first)) say_(cat(what_, ": ", why, "; looking for another copy"));
     }

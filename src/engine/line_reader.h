@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,13 @@ struct Statics {
   const region::RegionSet& regions;
 };
 
+/// A region of which a line has nothing for this rank.
+struct NotThere {
+  std::string region;
+  bool as_made = false;                   ///< the beginning of the program makes it, and nothing had changed it
+  std::optional<std::uint32_t> crc = {};  ///< of that, on this rank; none: the ranks were others
+};
+
 struct PutBack {
   std::uint64_t line = 0;
   int level = 0;
@@ -41,7 +49,7 @@ struct PutBack {
   format::Manifest manifest;
   std::vector<std::pair<int, std::uint64_t>> rejected;  ///< (level, line): newer, and found damaged
   std::vector<std::string> regions;                     ///< of which the line held something for this rank
-  std::vector<std::string> left_out;                    ///< of which it says that it has nothing
+  std::vector<NotThere> left_out;                       ///< of which it says that it has nothing
 };
 
 struct ReadOptions {

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "format/data_file.h"
+#include "region/pack.h"
 
 namespace backstay::engine {
 
@@ -34,7 +35,7 @@ Result<std::vector<select::Region>> regions_for_select(const region::RegionSet& 
   return out;
 }
 
-Result<std::unique_ptr<OpenLine::Undecided>> OpenLine::find_undecided() const {
+Result<std::unique_ptr<OpenLine::Undecided>> OpenLine::find_undecided(const std::set<std::string>& left_out) const {
   auto regions = regions_for_select(from_.regions, from_.statics);
   if (!regions) return regions.failure();
   auto out = std::make_unique<Undecided>();
@@ -44,7 +45,7 @@ Result<std::unique_ptr<OpenLine::Undecided>> OpenLine::find_undecided() const {
     out->effects.push_back(effects ? std::move(*effects) : select::Effects{});
   }
   select::Elements elements(out->regions.size());
-  for (const auto& [region, memory] : worth_waiting_for(*out)) {
+  for (const auto& [region, memory] : worth_waiting_for(*out, left_out)) {
     out->memory[region] = memory;
     elements[region].add(select::box_of(out->regions[region].shape));
     const auto known = is_needed_.find(out->regions[region].name);
@@ -58,9 +59,10 @@ Result<std::unique_ptr<OpenLine::Undecided>> OpenLine::find_undecided() const {
 /// one moment, cells in use (and their counts) are no range of a region, and of what a computation is changing, one
 /// uses that cannot be declared now, or lay elsewhere when it was looked for, nothing is known: those are saved at
 /// once.
-std::map<std::size_t, const std::byte*> OpenLine::worth_waiting_for(const Undecided& undecided) const {
+std::map<std::size_t, const std::byte*> OpenLine::worth_waiting_for(const Undecided& undecided,
+                                                                    const std::set<std::string>& left_out) const {
   std::set<std::string> others = exchanged_;
-  for (const auto& [name, elements] : missing_) others.insert(name);
+  others.insert(left_out.begin(), left_out.end());
   for (std::size_t c = 0; c < undecided.effects.size(); ++c)
     if (undecided.effects[c].empty())
       for (auto& name : from_.declared->regions_of(c)) others.insert(std::move(name));
@@ -94,12 +96,13 @@ void OpenLine::take(std::unique_ptr<Checkpoint> line, const CaptureOptions& opti
 
 Result<void> OpenLine::capture(bool at_once) {
   line_->capture.clear();
-  const auto missing = leave_out_missing();
-  if (!missing) return missing.failure();
+  auto left_out = leave_out_missing();
+  if (!left_out) return left_out.failure();
+  BACKSTAY_TRY(leave_out_as_made(*left_out));
   if (from_.declared != nullptr) {
     for (auto& text : from_.declared->signature()) line_->signature.push_back(std::move(text));
     if (!at_once && from_.declared->size() > 0) {
-      auto undecided = find_undecided();
+      auto undecided = find_undecided(*left_out);
       if (!undecided) return undecided.failure();
       undecided_ = std::move(*undecided);
     }
@@ -107,7 +110,7 @@ Result<void> OpenLine::capture(bool at_once) {
   std::vector<const RegionSpec*> decided;
   const auto& specs = from_.regions.specs();
   for (std::size_t i = 0; i < specs.size(); ++i)
-    if ((!undecided_ || !undecided_->waiting.contains(i)) && !missing->contains(specs[i].name) &&
+    if ((!undecided_ || !undecided_->waiting.contains(i)) && !left_out->contains(specs[i].name) &&
         specs[i].name != format::replay_region)
       decided.push_back(&specs[i]);
   const auto captured = capture_more(decided, options_, line_->capture);
@@ -189,8 +192,8 @@ void OpenLine::drop(std::size_t region) {
   if (undecided_->waiting.erase(region) > 0) leave_out(about);  // otherwise it was saved, in vain
 }
 
-void OpenLine::leave_out(const select::Region& region) {
-  line_->capture.left_out.push_back({options_.rank, region.name, region.shape});
+void OpenLine::leave_out(const select::Region& region, std::optional<std::uint32_t> made) {
+  line_->capture.left_out.push_back({options_.rank, region.name, region.shape, made});
   left_out_bytes_ += static_cast<std::uint64_t>(select::volume(select::box_of(region.shape)) * region.element);
 }
 
@@ -234,14 +237,69 @@ void OpenLine::give_up_undecided(const std::vector<std::string>& still_there) {
 
 // ---- what is missing -----------------------------------------------------------------------------------------------
 
-Result<void> OpenLine::came_back_without(const std::vector<std::string>& regions) {
+namespace {
+Result<std::uint32_t> crc_of(const RegionSpec& spec) {
+  const auto view = view_of(spec);
+  if (!view) return view.failure();
+  Bytes bytes(static_cast<std::size_t>(region::packed_size(*view, spec.type.size)));
+  return region::capture(*view, spec.type.size, bytes.data());
+}
+}  // namespace
+
+Result<void> OpenLine::came_back_without(const std::vector<NotThere>& regions) {
   missing_.clear();
-  const auto all = regions_for_select(from_.regions, {});
-  if (!all) return all.failure();
-  for (const auto& region : *all)
-    if (std::ranges::find(regions, region.name) != regions.end())
-      missing_[region.name].add(select::box_of(region.shape));
-  std::erase_if(missing_, [](const auto& entry) { return entry.second.empty(); });
+  for (const auto& entry : regions) {
+    const auto* spec = from_.regions.find(entry.region);
+    if (spec == nullptr) continue;
+    const auto view = view_of(*spec);
+    if (!view) return view.failure();
+    if (!entry.as_made) {
+      const select::BoxSet all(select::box_of(view->shape));
+      if (!all.empty()) missing_[entry.region] = all;
+      continue;
+    }
+    const auto crc = crc_of(*spec);
+    if (!crc) return crc.failure();
+    if (entry.crc && *entry.crc != *crc)
+      return fail(
+          Code::mismatch, "region '", entry.region, "' is not in the line, as the beginning of the program made ",
+          "it and no computation had changed it; now the beginning has made something else: its input is another ",
+          "one, or it makes it before loop() and protects it inside");
+  }
+  return {};
+}
+
+void OpenLine::begin_way(std::set<std::string> others) {
+  begun_.clear();
+  changed_ = std::move(others);
+  made_.clear();
+}
+
+void OpenLine::note(std::size_t computation) {
+  if (computation < begun_.size() && begun_[computation]) return;
+  begun_.resize(std::max(begun_.size(), computation + 1));
+  begun_[computation] = true;
+  for (auto& name : from_.declared->changed_by(computation)) changed_.insert(std::move(name));
+}
+
+/// Only where there is a way to make it again, and as far as declarations tell that nothing else changes it.
+Result<void> OpenLine::leave_out_as_made(std::set<std::string>& left_out) {
+  if (from_.declared == nullptr || from_.regions.find(format::replay_region) == nullptr) return {};
+  for (const auto& spec : from_.regions.specs()) {
+    if (spec.save || changed_.contains(spec.name) || left_out.contains(spec.name) || !from_.declared->names(spec.name))
+      continue;
+    const auto view = view_of(spec);
+    if (!view) return view.failure();
+    if (!view->run_lengths.empty() || spec.name.ends_with(".counts")) continue;
+    auto made = made_.find(spec.name);
+    if (made == made_.end()) {
+      const auto crc = crc_of(spec);
+      if (!crc) return crc.failure();
+      made = made_.emplace(spec.name, *crc).first;
+    }
+    leave_out({spec.name, view->shape, static_cast<std::int64_t>(spec.type.size)}, made->second);
+    left_out.insert(spec.name);
+  }
   return {};
 }
 

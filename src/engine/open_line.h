@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/line_reader.h"
 #include "engine/line_writer.h"
 #include "region/region_set.h"
 #include "select/declared.h"
@@ -59,8 +60,14 @@ class OpenLine {
   void decide();
   /// The memory of regions that are not named may be gone: if one of them is undecided, the line is given up.
   void give_up_undecided(const std::vector<std::string>& still_there);
-  /// A line was put back that had nothing of these regions.
-  Result<void> came_back_without(const std::vector<std::string>& regions);
+  /// A line was put back that had nothing of these regions. Code::mismatch: one was to be as the beginning of the
+  /// program makes it, and is not.
+  Result<void> came_back_without(const std::vector<NotThere>& regions);
+  /// The way of the program begins here, or its beginning ends: what no computation changes from now on, a run that
+  /// goes this way again makes again. Not those of `others`.
+  void begin_way(std::set<std::string> others);
+  /// A computation begins, or is skipped by a replay.
+  void note(std::size_t computation);
   [[nodiscard]] bool waits() const { return line_ != nullptr; }
   /// Bytes of the regions that the newest line left out so far.
   [[nodiscard]] std::uint64_t left_out_bytes() const { return left_out_bytes_; }
@@ -82,16 +89,18 @@ class OpenLine {
   };
 
   Result<void> capture(bool at_once);
-  Result<std::unique_ptr<Undecided>> find_undecided() const;
-  [[nodiscard]] std::map<std::size_t, const std::byte*> worth_waiting_for(const Undecided& undecided) const;
+  Result<std::unique_ptr<Undecided>> find_undecided(const std::set<std::string>& left_out) const;
+  [[nodiscard]] std::map<std::size_t, const std::byte*> worth_waiting_for(const Undecided& undecided,
+                                                                          const std::set<std::string>& left_out) const;
   [[nodiscard]] bool is_changed_by_a_running_one(std::size_t region) const;
   Result<std::set<std::string>> leave_out_missing();
+  Result<void> leave_out_as_made(std::set<std::string>& left_out);
   Result<const Known*> known();
   Result<void> require_there(std::size_t computation);
   void note_overwritten(std::size_t computation);
   bool look_for_exchanged();
   void save(std::size_t region);
-  void leave_out(const select::Region& region);
+  void leave_out(const select::Region& region, std::optional<std::uint32_t> made = {});
   void drop(std::size_t region);
   void hand_over();
   void give_up(const Failure& why);
@@ -105,6 +114,9 @@ class OpenLine {
   std::set<std::string> exchanged_;        ///< regions whose memory was exchanged while a line waited: none waits again
   std::map<std::string, select::BoxSet> missing_;  ///< of regions: not in the line that was put back, nor made since
   std::optional<Known> known_;
+  std::vector<bool> begun_;        ///< computations, since the way began
+  std::set<std::string> changed_;  ///< regions that those may have changed, or that do not belong to the way
+  std::map<std::string, std::uint32_t> made_;  ///< CRCs of regions that are as the beginning made them
   std::uint64_t left_out_bytes_ = 0;
 };
 

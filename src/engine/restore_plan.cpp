@@ -194,6 +194,7 @@ Result<RegionPlan> plan_left_out(const RegionSpec& spec, const SavedRegions& sav
   RegionPlan plan;
   plan.shape = spec.view().shape;
   plan.left_out = true;
+  plan.as_made = saved.left_out(spec.name, 0)->made ? saved.left_out(spec.name, 0) : nullptr;
   return plan;
 }
 }  // namespace
@@ -225,6 +226,7 @@ std::optional<RegionPlan> plan_own(const RegionSpec& spec, const SavedRegions& s
     RegionPlan plan;
     plan.shape = spec.placement.kind == Placement::Kind::block ? spec.view().shape : entry->shape;
     plan.left_out = true;
+    plan.as_made = entry->made ? entry : nullptr;
     return plan;
   }
   const auto& refs = saved.of(spec.name);

@@ -48,8 +48,9 @@ struct RegionPlan {
   Extents shape;       ///< of the memory
   region::Box target;  ///< where that memory lies in the global array or list
   std::vector<Piece> pieces;
-  bool whole = false;     ///< one piece that is exactly the memory
-  bool left_out = false;  ///< there is none, as the region was left out of the line
+  bool whole = false;                        ///< one piece that is exactly the memory
+  bool left_out = false;                     ///< there is none, as the region was left out of the line
+  const format::LeftOut* as_made = nullptr;  ///< as the beginning of the program makes it: the entry that says so
 };
 
 /// Code::mismatch, with a sentence: missing, another type, placement or global shape, other number of ranks for

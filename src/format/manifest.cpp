@@ -186,8 +186,10 @@ namespace {
 /// With other words than rows have, which decode_rows() looks for.
 Json left_out_to_json(const std::vector<LeftOut>& regions) {
   Json out = Json::array();
-  for (const auto& region : regions)
+  for (const auto& region : regions) {
     out.push_back({{"by", region.rank}, {"name", region.region}, {"shape", region.shape}});
+    if (region.made) out.back()["made"] = *region.made;
+  }
   return out;
 }
 
@@ -198,6 +200,8 @@ std::vector<LeftOut> left_out_from_json(const Json& json) {
     out.push_back({static_cast<int>(number(entry, "by", std::numeric_limits<int>::max())), text(entry, "name"),
                    extents(entry, "shape")});
     (void)checked_count(out.back().shape);
+    if (entry.contains("made"))
+      out.back().made = static_cast<std::uint32_t>(number(entry, "made", std::numeric_limits<std::uint32_t>::max()));
   }
   return out;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,11 +67,13 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-/// A region that a rank did not save, because it overwrote all of it before it read any (docs/decisions/0016).
+/// A region that a rank did not save: because it overwrote all of it before it read any (docs/decisions/0016), or
+/// because the beginning of the program makes it (0018).
 struct LeftOut {
   int rank = 0;
   std::string region;
   Extents shape;
+  std::optional<std::uint32_t> made = {};  ///< CRC-32C of what the beginning makes; none: it was overwritten
   bool operator==(const LeftOut&) const = default;
 };
 

@@ -165,7 +165,8 @@ TEST(table, the_rows_of_one_rank_come_without_the_others) {
 
 TEST(table, what_was_left_out_comes_back_and_is_known_to_who_reads_one_rank) {
   Table table = table_sample();
-  table.left_out = {{0, "flux", {10, 3}}, {1, R"(,{"rank":0,"region":)", {}}, {1, "flux", {0}}};
+  table.left_out = {
+      {0, "flux", {10, 3}}, {1, R"(,{"rank":0,"region":)", {}}, {1, "flux", {0}}, {0, "mesh", {4}, 4000000000U}};
   const auto back = decode_table(encode_table(table));
   ASSERT_TRUE(back.ok()) << back.failure().what;
   EXPECT_EQ(*back, table);

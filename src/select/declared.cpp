@@ -68,6 +68,13 @@ std::vector<std::string> Declared::regions_of(std::size_t computation) const {
   return out;
 }
 
+std::vector<std::string> Declared::changed_by(std::size_t computation) const {
+  std::vector<std::string> out;
+  for (const auto& access : computations_[computation].accesses)
+    if (access.how.mode != Mode::read) out.push_back(access.region);
+  return out;
+}
+
 bool Declared::names(const std::string& region) const {
   return std::ranges::any_of(computations_, [&](const Named& named) {
     return std::ranges::find(named.accesses, region, &NamedAccess::region) != named.accesses.end();

@@ -32,6 +32,8 @@ class Declared {
   [[nodiscard]] std::vector<std::string> regions_of(std::size_t computation) const;
   /// Some computation uses it.
   [[nodiscard]] bool names(const std::string& region) const;
+  /// The names of those that it may change.
+  [[nodiscard]] std::vector<std::string> changed_by(std::size_t computation) const;
   /// Forgets all but the first ones.
   void keep_first(std::size_t computations) { computations_.resize(std::min(computations, size())); }
   /// One line for each with what must be the same on every rank; ranges need not be.

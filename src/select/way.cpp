@@ -18,6 +18,7 @@ Result<void> Way::go_again(ByteView saved) {
   if (in.number<std::uint8_t>() != version)
     return fail(Code::version, "the log of computations was written by another version of backstay: use that one");
   place_ = in.number<std::uint64_t>();
+  beginning_ = in.number<std::uint64_t>();
   const auto count = in.number<std::uint64_t>();
   std::vector<std::string> names{"a call of checkpoint()"};
   declared_then_.clear();
@@ -29,7 +30,8 @@ Result<void> Way::go_again(ByteView saved) {
   if (!in.complete() || !in.at_end()) return fail(Code::corrupt, "the log of computations is damaged");
   auto replay = Replay::open(log, std::move(names));
   if (!replay) return replay.failure();
-  if (place_ == 0 || place_ > replay->events()) return fail(Code::corrupt, "the log of computations is damaged");
+  if (place_ == 0 || place_ > replay->events() || beginning_ > place_)
+    return fail(Code::corrupt, "the log of computations is damaged");
   is_as_then_.assign(declared_then_.size(), false);
   replay_.emplace(std::move(*replay));
   return {};
@@ -61,7 +63,18 @@ Result<Way::Turn> Way::computation(std::size_t number, const Declared& declared)
                   " in the run that saved the line: declare the same computations in the same order");
     is_as_then_[number] = true;
   }
-  return take(event_of(number));
+  const auto turn = take(event_of(number));
+  return turn && is_gone_again() && !skips() ? Turn::run : turn;
+}
+
+Result<void> Way::end_beginning() {
+  const auto events = replay_ ? replay_->done() : log_.events();
+  if (is_gone_again() && beginning_ > 0 && events != beginning_)
+    return fail(Code::mismatch, "init_done() was called ", events,
+                " computations and results after the beginning, and ", beginning_,
+                " after it in the run that is replayed: the program must go the same way");
+  beginning_ = events;
+  return {};
 }
 
 bool Way::next_is_checkpoint() const { return replay_ && replay_->next_is(checkpoint_event); }
@@ -83,6 +96,7 @@ Result<std::string> Way::save(const Declared& declared) const {
   WireWriter out;
   out.number(version);
   out.number(place_);
+  out.number(beginning_ <= place_ ? beginning_ : 0);
   const auto signature = declared.signature();
   out.number(static_cast<std::uint64_t>(signature.size()));
   for (const auto& line : signature) out.text(line);

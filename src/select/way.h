@@ -29,8 +29,12 @@ class Way {
 
   /// The way that `saved` holds is gone again. Code::corrupt: it is none.
   Result<void> go_again(ByteView saved);
-  /// What comes is skipped.
+  /// The place where the line was taken is still ahead.
   [[nodiscard]] bool is_gone_again() const { return replay_ && replay_->done() < place_; }
+  /// Computations are skipped: the last event was behind the beginning that runs again.
+  [[nodiscard]] bool skips() const { return is_gone_again() && (beginning_ == 0 || replay_->done() > beginning_); }
+  /// What came so far runs again when the way is gone again. Code::mismatch: then it ended elsewhere.
+  Result<void> end_beginning();
   /// What comes is known already: it is skipped or followed.
   [[nodiscard]] bool is_known() const { return replay_.has_value(); }
   /// A call of checkpoint() came next.
@@ -59,6 +63,7 @@ class Way {
   ReplayLog log_;
   std::optional<Replay> replay_;
   std::uint64_t place_ = 0;                 ///< events up to where the line was taken
+  std::uint64_t beginning_ = 0;             ///< events whose computations run again
   std::vector<std::string> declared_then_;  ///< of the way that is gone again
   std::vector<bool> is_as_then_;            ///< of those: it was looked at
   std::optional<std::string> lost_;

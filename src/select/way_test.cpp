@@ -73,6 +73,27 @@ TEST(way, behind_the_place_the_program_is_followed_and_told_the_same_until_the_l
   EXPECT_EQ(y, -1);
 }
 
+TEST(way, the_beginning_runs_again_and_ends_where_it_ended) {
+  const Declared declared = two();
+  Way then;
+  EXPECT_EQ(*then.computation(0, declared), Way::Turn::run);
+  EXPECT_EQ(*then.checkpoint(), Way::Turn::run);
+  ASSERT_TRUE(then.end_beginning());
+  EXPECT_EQ(*then.computation(1, declared), Way::Turn::run);
+  EXPECT_EQ(*then.checkpoint(), Way::Turn::run);
+  then.mark();
+  Way way;
+  ASSERT_TRUE(way.go_again(as_bytes(*then.save(declared))));
+  EXPECT_FALSE(way.skips());
+  EXPECT_EQ(*way.computation(0, declared), Way::Turn::run);
+  EXPECT_FALSE(way.end_beginning());
+  EXPECT_EQ(*way.checkpoint(), Way::Turn::skip);
+  ASSERT_TRUE(way.end_beginning());
+  EXPECT_EQ(*way.computation(1, declared), Way::Turn::skip);
+  EXPECT_TRUE(way.skips());
+  EXPECT_EQ(*way.checkpoint(), Way::Turn::stop);
+}
+
 TEST(way, computations_that_are_declared_otherwise_are_found) {
   const Declared declared = two();
   Declared other;

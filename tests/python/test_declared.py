@@ -138,7 +138,7 @@ def test_commands_tell_what_was_left_out(start, tmp_path):
     assert command("show", tmp_path / "ck", "--json").json["left_out"] == {"f": 1}
     for words in (["view", "f", tmp_path / "ck"], ["export", tmp_path / "ck", "-r", "f", "-o", tmp_path / "f.npy"]):
         refused = command(*words)
-        assert refused.status != 0 and "has no values of region 'f': the program overwrote it" in refused.err, words
+        assert refused.status != 0 and "region 'f', which was left out: overwritten before it" in refused.err, words
     assert command("verify", tmp_path / "ck").status == 0
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from commands import backstay as command
 
 pytest.importorskip("backstay._core")
 
@@ -85,6 +86,27 @@ def test_the_data_come_back_at_the_place_also_to_arrays_that_are_replaced(start)
         assert not run.replaying
         assert (held["list"] == np.arange(7.0)).all()
         run.wait()
+
+
+def test_what_the_beginning_makes_is_in_no_line(start, tmp_path):
+    for launch in range(2):
+        run = start()
+        mesh, table, u = np.full(100, 3.0), np.zeros(100), np.zeros(100)
+        for name, array in {"mesh": mesh, "table": table, "u": u}.items():
+            run.protect(name, array)
+        fill = run.declare("fill", reads="mesh", writes="table")
+        step = run.declare("step", reads=["mesh", "table"], updates="u")
+        run.replay()
+        run.compute(fill, np.add, mesh, 1.0, out=table)
+        run.init_done()
+        for _ in range(3 + launch):
+            run.compute(step, u.__iadd__, table)
+            run.checkpoint()
+        run.wait()
+        assert run.status().left_out_bytes == mesh.nbytes + table.nbytes
+        assert (u == 4.0 * (3 + launch)).all()
+    run.close()
+    assert "mesh  left out: made by the beginning of the program" in command("show", tmp_path / "ck").out
 
 
 def test_what_cannot_be_replayed_is_refused(start):

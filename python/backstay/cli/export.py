@@ -73,8 +73,7 @@ def no_such_region(name: str, known, line: Line) -> Problem:
 
     if name in line.left_out():
         return Problem(
-            f"{line.heading} has no values of region '{name}': the program overwrote it before it read it again, so "
-            "that it was left out.",
+            f"{line.heading} has no values of region '{name}', which was left out: {line.why_left_out(name)}.",
             "missing",
         )
     near = get_close_matches(name, list(known), 1)

@@ -184,7 +184,7 @@ def _print(line: Line, regions: list) -> None:
             _put(console, _paragraph(region, m.ranks))
     for name, ranks in line.left_out().items():
         by = "" if m.ranks == 1 else f" by {common.plural(ranks, 'rank')}"
-        common.say(f"{name}  left out{by}: overwritten before it is read")
+        common.say(f"{name}  left out{by}: {line.why_left_out(name)}")
 
 
 def _put(console: Console, text: Text) -> None:
