@@ -116,7 +116,7 @@ void Session::Impl::look() {
       regions->erase(regions->begin() + static_cast<std::ptrdiff_t>(r));
       --dynamic;
     }
-  auto seen = regions ? watcher_->look(declared_, std::move(*regions), dynamic) : regions.failure();
+  auto seen = regions ? watcher_->look(declared_, std::move(*regions), dynamic, engine_->as_made()) : regions.failure();
   std::vector<std::int64_t> bytes;
   seen_.reset();
   if (seen) seen_.emplace(std::move(*seen));

@@ -86,6 +86,7 @@ class Engine {
   void decide() { open_line_.decide(); }
   void begin_way(std::set<std::string> others) { open_line_.begin_way(std::move(others)); }
   void note(std::size_t computation) { open_line_.note(computation); }
+  [[nodiscard]] std::set<std::string> as_made() const { return open_line_.as_made(); }
   void give_up_undecided(const std::vector<std::string>& still_there = {}) {
     open_line_.give_up_undecided(still_there);
   }

@@ -283,11 +283,21 @@ void OpenLine::note(std::size_t computation) {
 }
 
 /// Only where there is a way to make it again, and as far as declarations tell that nothing else changes it.
+bool OpenLine::is_as_made(const RegionSpec& spec) const {
+  return from_.declared != nullptr && from_.regions.find(format::replay_region) != nullptr && !spec.save &&
+         !changed_.contains(spec.name) && from_.declared->names(spec.name);
+}
+
+std::set<std::string> OpenLine::as_made() const {
+  std::set<std::string> out;
+  for (const auto& spec : from_.regions.specs())
+    if (is_as_made(spec)) out.insert(spec.name);
+  return out;
+}
+
 Result<void> OpenLine::leave_out_as_made(std::set<std::string>& left_out) {
-  if (from_.declared == nullptr || from_.regions.find(format::replay_region) == nullptr) return {};
   for (const auto& spec : from_.regions.specs()) {
-    if (spec.save || changed_.contains(spec.name) || left_out.contains(spec.name) || !from_.declared->names(spec.name))
-      continue;
+    if (!is_as_made(spec) || left_out.contains(spec.name)) continue;
     const auto view = view_of(spec);
     if (!view) return view.failure();
     if (!view->run_lengths.empty() || spec.name.ends_with(".counts")) continue;

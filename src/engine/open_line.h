@@ -68,6 +68,8 @@ class OpenLine {
   void begin_way(std::set<std::string> others);
   /// A computation begins, or is skipped by a replay.
   void note(std::size_t computation);
+  /// Regions that no line has, as the beginning of the program makes them.
+  [[nodiscard]] std::set<std::string> as_made() const;
   [[nodiscard]] bool waits() const { return line_ != nullptr; }
   /// Bytes of the regions that the newest line left out so far.
   [[nodiscard]] std::uint64_t left_out_bytes() const { return left_out_bytes_; }
@@ -94,6 +96,7 @@ class OpenLine {
                                                                           const std::set<std::string>& left_out) const;
   [[nodiscard]] bool is_changed_by_a_running_one(std::size_t region) const;
   Result<std::set<std::string>> leave_out_missing();
+  [[nodiscard]] bool is_as_made(const RegionSpec& spec) const;
   Result<void> leave_out_as_made(std::set<std::string>& left_out);
   Result<const Known*> known();
   Result<void> require_there(std::size_t computation);

@@ -24,14 +24,17 @@ bool Watcher::is_at(const std::vector<int>& mark) const {
   return mark.size() <= calls_.size() && std::equal(mark.rbegin(), mark.rend(), calls_.rbegin());
 }
 
-Result<Seen> Watcher::look(const Declared& declared, std::vector<Region> regions, std::size_t first_static) const {
+Result<Seen> Watcher::look(const Declared& declared, std::vector<Region> regions, std::size_t first_static,
+                           const std::set<std::string>& as_made) const {
   Seen seen;
+  seen.first_static = first_static;
   Trace& trace = seen.trace;
   auto computations = declared.resolve(regions);
   if (!computations) return computations.failure();
   trace.computations = std::move(*computations);
   for (std::size_t r = 0; r < regions.size(); ++r)
-    trace.changed.push_back(r < first_static ? BoxSet(box_of(regions[r].shape)) : BoxSet());
+    trace.changed.push_back(r < first_static && !as_made.contains(regions[r].name) ? BoxSet(box_of(regions[r].shape))
+                                                                                   : BoxSet());
   trace.regions = std::move(regions);
   trace.calls = calls_;
   trace.seconds.resize(calls_.size());
@@ -76,7 +79,7 @@ std::vector<std::string> table_of(const Seen& seen, const Declared& declared) {
   for (std::size_t r = 0; r < seen.trace.regions.size(); ++r) {
     const Region& region = seen.trace.regions[r];
     const std::int64_t size = volume(box_of(region.shape)) * region.element;
-    const bool is_static = seen.trace.changed[r].empty() && size > 0;
+    const bool is_static = r >= seen.first_static;
     all += size;
     if (!declared.names(region.name)) {
       others += is_static ? 0 : size;

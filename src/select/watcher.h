@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace backstay::select {
 struct Seen {
   Trace trace;
   std::optional<Advice> advice;          ///< none: nothing is repeated
+  std::size_t first_static = 0;          ///< of the regions in the trace
   std::vector<std::size_t> checkpoints;  ///< of the calls in the trace, those that a checkpoint() came right before
 };
 
@@ -27,10 +29,10 @@ class Watcher {
   [[nodiscard]] std::uint64_t computations() const { return computations_; }
   /// The newest computations are these, the last one included.
   [[nodiscard]] bool is_at(const std::vector<int>& mark) const;
-  /// `regions`: as they are protected; those from `first_static` on never change. Codes as of Declared::resolve() and
-  /// advise().
-  [[nodiscard]] Result<Seen> look(const Declared& declared, std::vector<Region> regions,
-                                  std::size_t first_static) const;
+  /// `regions`: as they are protected; those from `first_static` on are static, and `as_made` are as the beginning of
+  /// the program made them. Codes as of Declared::resolve() and advise().
+  [[nodiscard]] Result<Seen> look(const Declared& declared, std::vector<Region> regions, std::size_t first_static,
+                                  const std::set<std::string>& as_made = {}) const;
 
  private:
   static constexpr std::size_t longest = std::size_t{1} << 16;
