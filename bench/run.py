@@ -2,7 +2,8 @@
 
 ./dev bench            every size, 4 and 8 ranks, /dev/shm and disk, the peers, and tgv (an hour and more)
 ./dev bench --bars     the same, and one line a bar: name value bar ok|short; exit status 0 only if all are ok
-./dev bench --only P   a part: cost, tgv, repair (parity, rebuilding, 200 online repairs), or init (message logs)
+./dev bench --only P   a part: cost, tgv, repair (parity, rebuilding, 200 online repairs), init (message logs), or
+                       select (what declarations save and cost)
 ./dev bench --quick    64 MiB a rank on 4 ranks only, without tgv (about two minutes)
 
 The raw output, a table and a plot made from it go to bench/results/.
@@ -24,6 +25,7 @@ from pathlib import Path
 
 import init
 import repair
+import saved
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / "build/peers"
@@ -76,6 +78,12 @@ BARS = [
     Bar("init-alone-per-set-up", "alone_per_plain", ["init"], 1.2, stores=("shm",), part="init"),
     Bar("init-alone-processor-time", "alone_per_recorded_cpu", ["init"], 1.2, stores=("shm",), part="init"),
     Bar("init-log-per-static-data", "log_per_static", ["init"], 0.1, stores=("shm",), part="init"),
+    Bar("saved-per-least", "bytes_per_least", ["tea2d", "clover3d"], 1.05, stores=("shm",), part="select"),
+    Bar("clover3d-saved-per-state", "bytes_per_state", ["clover3d"], 0.185, stores=("shm",), part="select"),
+    Bar("tea2d-saved-per-state", "bytes_per_state", ["tea2d"], 0.052, stores=("shm",), part="select"),
+    Bar("declared-loop-ns", "loop_ns", ["computation"], 100, stores=("shm",), part="select"),
+    Bar("declared-access-ns", "access_ns", ["computation"], 10, stores=("shm",), part="select"),
+    Bar("replay-ms-per-1000-steps", "ms_per_1000", ["replay"], 1, stores=("shm",), part="select"),
     Bar("weight-without-failures", "longer", ["weight"], 1.005, stores=("shm",), part="repair"),
 ]
 
@@ -199,6 +207,8 @@ def measure_weight(build: Path, n: int, steps: int, pairs: int) -> dict:
 def size_of(row: dict) -> str:
     if row["what"] == "arithmetic":
         return f"k={row['k']}, p={row['p']}, {row['block_kib']} KiB"
+    if "mib" not in row and "n" not in row:
+        return f"{row['what']}, {row['ranks']} ranks"
     size = f"{row['n']}^3" if "n" in row else f"{row['what']}, {row['mib']} MiB"
     size += f" in {row['arrays']}" if "arrays" in row else f", {row['lost']} lost" if "lost" in row else ""
     return f"{size}, {row['ranks']} ranks"
@@ -256,6 +266,8 @@ def table_of(rows: list[dict]) -> str:
                 f"\ntgv {r['n']}^3, {r['ranks']} ranks, {r['steps']} steps, {how}: {r['longer']:.3f} x as long as "
                 f"without (median of {len(ratios)} pairs, {min(ratios):.3f} to {max(ratios):.3f})"
             )
+        if r["what"] in ("computation", "replay", *saved.PROGRAMS):
+            lines += ["", saved.told(r)]
         if r["what"] in ("repair", "init"):
             lines += ["", (repair if r["what"] == "repair" else init).told(r)]
         if r["what"] == "rebuild":
@@ -338,6 +350,9 @@ def measure_all(options: argparse.Namespace) -> list[dict]:
         print("measuring set-ups from message logs", file=sys.stderr, flush=True)
         words = ["--program", str(options.build / "apps/heat/heat"), "--repeats", str(options.repeats)]
         rows += init.run(init.parse(words))
+    if not options.quick and options.only in ("", "select"):
+        print("measuring what declarations save and cost", file=sys.stderr, flush=True)
+        rows += saved.run(saved.parse(["--build", str(options.build)]))
     return rows
 
 
@@ -351,7 +366,9 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--results", type=Path, default=ROOT / "bench/results")
     parser.add_argument("--tgv", type=int, default=128, metavar="N", help="size of the tgv run; 0 leaves it out")
-    parser.add_argument("--only", choices=["", "cost", "tgv", "repair", "init"], default="", help="a part of all")
+    parser.add_argument(
+        "--only", choices=["", "cost", "tgv", "repair", "init", "select"], default="", help="a part of all"
+    )
     parser.add_argument("--losses", type=int, default=200, metavar="N", help="repairs that are measured")
     options = parser.parse_args()
     rows = measure_all(options)

@@ -120,17 +120,29 @@ void Replay::pass() {
   const Event event = next();
   expectation_.came(event);
   ++done_;
-  if (!surprise_) return;
-  if (before_surprise_ == 0)
-    find_surprise();
-  else
-    --before_surprise_;
+  if (!surprise_ || before_surprise_ > 0) {
+    ++as_expected_;
+    before_surprise_ -= surprise_ ? 1 : 0;
+    return;
+  }
+  as_expected_ = 0;
+  taken_surprises_ = next_surprise_;
+  find_surprise();
+}
+
+ReplayLog Replay::log() const {
+  ReplayLog out;
+  out.expectation_ = expectation_;
+  out.events_ = done_;
+  out.as_expected_ = as_expected_;
+  out.surprises_.assign(surprises_.begin(), surprises_.begin() + static_cast<std::ptrdiff_t>(taken_surprises_));
+  out.results_.assign(results_.begin(), results_.begin() + static_cast<std::ptrdiff_t>(next_result_));
+  return out;
 }
 
 Result<void> Replay::computation(std::uint32_t number) {
   BACKSTAY_TRY(check(Event::computation(number)));
   pass();
-  log_.computation(number);
   return {};
 }
 
@@ -141,7 +153,6 @@ Result<void> Replay::result(MutableByteView value) {
   std::copy_n(results_.begin() + static_cast<std::ptrdiff_t>(next_result_), value.size(), value.begin());
   next_result_ += value.size();
   pass();
-  log_.result(value);
   return {};
 }
 

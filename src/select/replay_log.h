@@ -62,6 +62,7 @@ class ReplayLog {
   [[nodiscard]] Bytes encode() const;
 
  private:
+  friend class Replay;
   void add(Event event);
 
   Expectation expectation_;
@@ -86,9 +87,8 @@ class Replay {
   Result<void> computation(std::uint32_t number);
   /// Fills in the result. Code::mismatch as above, or another size; Code::corrupt: the log has no bytes for it.
   Result<void> result(MutableByteView value);
-  /// What was replayed; at the end all of it, to be continued.
-  [[nodiscard]] const ReplayLog& log() const { return log_; }
-  ReplayLog go_on() && { return std::move(log_); }
+  /// What was replayed so far, to be continued.
+  [[nodiscard]] ReplayLog log() const;
 
  private:
   Replay() = default;
@@ -104,8 +104,9 @@ class Replay {
   std::size_t next_surprise_ = 0, next_result_ = 0;  ///< in those
   std::uint64_t before_surprise_ = 0;                ///< events as expected, from here on
   std::optional<Event> surprise_;
+  std::size_t taken_surprises_ = 0;  ///< bytes of those that have come
+  std::uint64_t as_expected_ = 0;    ///< events since the last of them
   Expectation expectation_;
-  ReplayLog log_;  ///< of what was replayed
 };
 
 }  // namespace backstay::select

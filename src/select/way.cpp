@@ -50,7 +50,7 @@ Result<Way::Turn> Way::take(std::uint32_t event) {
 
 void Way::leave_if_at_end() {
   if (!replay_->at_end()) return;
-  log_ = std::move(*replay_).go_on();
+  log_ = replay_->log();
   replay_.reset();
 }
 

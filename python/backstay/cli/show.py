@@ -35,9 +35,9 @@ def show(
     wanted = common.Target(target, dir_option, line_option, level)
     line, regions = wanted.read(lambda line: (line, _regions(line, not no_values)))
     if as_json:
-        common.print_json(
-            {**_line_facts(line), "left_out": line.left_out(), "regions": [_region_facts(r) for r in regions]}
-        )
+        static = {segment.region for segment in line.statics.segments()} if line.statics else set()
+        facts = [{**_region_facts(r), "static": r.name in static} for r in regions]
+        common.print_json({**_line_facts(line), "left_out": line.left_out(), "regions": facts})
         return
     _print(line, regions)
 
