@@ -327,7 +327,7 @@ def measure_all(options: argparse.Namespace) -> list[dict]:
     rows: list[dict] = []
     sizes = [(64, 1), (64, 64)] if options.quick else SIZES
     for store in (SHM, options.disk) if options.only in ("", "cost") else ():
-        for ranks in (4,) if options.quick else (4, 8):
+        for ranks in options.ranks or ((4,) if options.quick else (4, 8)):
             for mib, arrays in sizes:
                 if why := too_large(store, ranks, mib, options.most_on_disk):
                     print(f"left out: {mib} MiB in {arrays} on {ranks} ranks, {store}: {why}", file=sys.stderr)
@@ -369,6 +369,7 @@ def main() -> int:
     parser.add_argument(
         "--only", choices=["", "cost", "tgv", "repair", "init", "select"], default="", help="a part of all"
     )
+    parser.add_argument("--ranks", type=int, nargs="+", metavar="N", help="of cost: 4 and 8, with --quick 4")
     parser.add_argument("--losses", type=int, default=200, metavar="N", help="repairs that are measured")
     options = parser.parse_args()
     rows = measure_all(options)
