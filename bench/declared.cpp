@@ -45,7 +45,7 @@ void measure_computations(const std::string& dir, bool replays) {
   backstay::Session run(backstay::alone, {{"dir", dir}, {"every", "1000000000"}, {"log", "quiet"}});
   std::vector<backstay::Access> accesses;
   for (int r = 0; r < regions; ++r) {
-    const std::string name = "r" + std::to_string(r);
+    const std::string name = std::to_string(r);
     run.protect(name, arrays[static_cast<std::size_t>(r)]);
     accesses.push_back(r % 2 == 0 ? backstay::reads(name) : backstay::writes(name));
   }
@@ -67,7 +67,7 @@ double go(const std::string& dir, int steps, bool again) {
   backstay::Session run(backstay::alone, {{"dir", dir}, {"every", "1000000000"}, {"log", "quiet"}});
   run.protect("u", u);
   std::vector<backstay::Computation> loops;
-  for (int c = 0; c < 150; ++c) loops.push_back(run.declare("loop " + std::to_string(c), {backstay::updates("u")}));
+  for (int c = 0; c < 150; ++c) loops.push_back(run.declare(std::to_string(c), {backstay::updates("u")}));
   if (run.replay().resumed != again) throw std::runtime_error("a line was expected, or none");
   const double start = seconds();
   for (int step = 0; step < steps; ++step) {

@@ -10,12 +10,12 @@ namespace backstay::select {
 namespace {
 constexpr std::uint32_t checkpoint_event = 0;  // computations follow
 std::uint32_t event_of(std::size_t computation) { return static_cast<std::uint32_t>(computation) + 1; }
-constexpr std::uint8_t version = 1;
+constexpr std::uint64_t version = 1;
 }  // namespace
 
 Result<void> Way::go_again(ByteView saved) {
   WireReader in(saved);
-  if (in.number<std::uint8_t>() != version)
+  if (in.number<std::uint64_t>() != version)
     return fail(Code::version, "the log of computations was written by another version of backstay: use that one");
   place_ = in.number<std::uint64_t>();
   beginning_ = in.number<std::uint64_t>();
