@@ -299,7 +299,8 @@ def draw(rows: list[dict], path: Path) -> None:
                 for r in rows
                 if r["store"] == store and r["what"] in names
             ]
-            axis.scatter(*zip(*points, strict=True), s=14, alpha=0.7, color=colour, label=store)
+            if points:
+                axis.scatter(*zip(*points, strict=True), s=14, alpha=0.7, color=colour, label=store)
         axis.axhline(1, color="grey", linewidth=0.8)
         axis.set_xticks(range(len(names)), names, rotation=35, ha="right", fontsize=8)
         axis.set_ylim(bottom=0)
