@@ -18,7 +18,7 @@ LAYERS = (
     ("base",),
     ("region", "codec", "format", "store", "comm"),
     ("select", "redundancy", "catalog", "plan"),
-    ("engine",),
+    ("engine", "check"),
     ("api",),
 )
 LAYER_OF = {module: number for number, modules in enumerate(LAYERS) for module in modules}

@@ -89,6 +89,14 @@ std::string Declared::signature_of(std::size_t computation) const {
   return line;
 }
 
+std::string Declared::said_of(std::size_t computation, const std::string& region) const {
+  std::string out;
+  for (const auto& access : computations_[computation].accesses)
+    if (access.region == region)
+      out += cat(out.empty() ? "" : ", ", word_of(access.how.mode), " ", region, access.how.range ? " in a range" : "");
+  return out;
+}
+
 std::vector<std::string> Declared::signature() const {
   std::vector<std::string> out;
   for (std::size_t i = 0; i < size(); ++i) out.push_back(signature_of(i));

@@ -26,6 +26,9 @@ class Declared {
   [[nodiscard]] std::size_t size() const { return computations_.size(); }
   /// All of them, with the numbers that regions have here. Code::not_found as effects_on().
   [[nodiscard]] Result<std::vector<Computation>> resolve(const std::vector<Region>& regions) const;
+  [[nodiscard]] const std::string& name(std::size_t computation) const { return computations_[computation].name; }
+  /// "reads u, writes u", as it was declared; empty: nothing was.
+  [[nodiscard]] std::string said_of(std::size_t computation, const std::string& region) const;
   /// What it does to these regions. Code::not_found: a region is not among them; others as effects_of().
   [[nodiscard]] Result<Effects> effects_on(std::size_t computation, const std::vector<Region>& regions) const;
   /// The names of the regions that it uses.

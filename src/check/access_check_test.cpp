@@ -1,0 +1,308 @@
+#include "check/access_check.h"
+
+#include <gtest/gtest.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <thread>
+
+#include "check/place.h"
+
+namespace backstay::check {
+namespace {
+
+using select::Access;
+using select::Box;
+using select::Mode;
+
+/// Three fields of 100 rows and 120 columns, of which `inside` is protected without a layer of halo.
+class AccessCheckTest : public ::testing::Test {
+ protected:
+  static constexpr std::int64_t rows = 100, columns = 120;
+  AccessCheckTest() {
+    mallopt(M_MMAP_THRESHOLD, 65536);  // fields have pages of their own
+    for (auto* field : {&u, &v, &inside}) field->resize(rows * columns);
+    for (auto* field : {&u, &v, &inside}) std::iota(field->begin(), field->end(), 1);
+  }
+
+  static View view_of(std::vector<double>& field, std::int64_t halo) {
+    View view;
+    view.data = reinterpret_cast<std::byte*>(field.data() + halo * columns + halo);
+    view.shape = {rows - 2 * halo, columns - 2 * halo};
+    view.strides = {columns * 8, 8};
+    return view;
+  }
+
+  std::vector<Finding> run(const std::vector<Access>& accesses, const std::function<void()>& body, int number = 0) {
+    const std::vector<select::Region> regions{
+        {"u", {rows, columns}, 8}, {"v", {rows, columns}, 8}, {"inside", {rows - 2, columns - 2}, 8}};
+    const auto effects = select::effects_of({"computation", accesses}, regions);
+    EXPECT_TRUE(effects.ok());
+    const std::vector<View> views{view_of(u, 0), view_of(v, 0), view_of(inside, 1)};
+    std::vector<Subject> subjects;
+    for (const auto& view : views) subjects.push_back({view, 8, {{{0, 8}}, false}, true});
+    EXPECT_TRUE(check.begin(number, std::move(subjects), *effects));
+    body();
+    std::vector<bool> moved;
+    auto found = check.end({view_of(u, 0), view_of(v, 0), view_of(inside, 1)}, true, moved);
+    std::ranges::sort(found, {}, [](const Finding& f) { return std::pair(f.region, f.fault); });
+    return found;
+  }
+
+  /// One of this kind in this region.
+  static ::testing::AssertionResult is_one(const std::vector<Finding>& found, std::size_t region, Fault fault) {
+    if (found.size() == 1 && found[0].region == region && found[0].fault == fault) return ::testing::AssertionSuccess();
+    auto result = ::testing::AssertionFailure() << found.size() << " findings:";
+    for (const auto& f : found) result << " region " << f.region << " fault " << static_cast<int>(f.fault);
+    return result;
+  }
+
+  std::vector<double> u, v, inside;
+  AccessCheck check;
+  volatile double sink = 0;
+};
+
+TEST_F(AccessCheckTest, what_is_as_declared_is_left_alone) {
+  const auto found = run({{0, Mode::read}, {1, Mode::write}, {2, Mode::read_write}}, [&] {
+    for (std::size_t i = 0; i < u.size(); ++i) v[i] = u[i] / 2;
+    for (std::size_t i = 0; i < u.size(); ++i) inside[i] += v[i];
+  });
+  EXPECT_TRUE(found.empty());
+  EXPECT_EQ(v[777], u[777] / 2);
+  EXPECT_EQ(inside[777], static_cast<double>(778) + v[777]);
+}
+
+TEST_F(AccessCheckTest, a_read_that_is_not_declared_is_found_with_its_place) {
+  const auto found = run({{1, Mode::read}}, [&] { sink = u[3 * columns + 5]; });
+  ASSERT_TRUE(is_one(found, 0, Fault::reads));
+  EXPECT_EQ(found[0].index, (std::vector<std::int64_t>{3, 5}));
+  EXPECT_TRUE(place_of(found[0].code, found[0].caller).program.ends_with("check_test"));
+  EXPECT_EQ(sink, 3 * columns + 6);
+}
+
+TEST_F(AccessCheckTest, a_write_to_what_is_not_declared_or_is_read_only_is_found) {
+  EXPECT_TRUE(is_one(run({{1, Mode::read}}, [&] { u[7] = 3; }), 0, Fault::writes));
+  const auto found = run({{1, Mode::read}}, [&] { v[9] = v[8]; });
+  EXPECT_TRUE(is_one(found, 1, Fault::writes));
+  EXPECT_EQ(u[7], 3);
+  EXPECT_EQ(v[9], v[8]);
+}
+
+TEST_F(AccessCheckTest, a_write_after_a_read_of_the_same_page_is_found_too) {
+  const auto found = run({{1, Mode::read}}, [&] { u[7] += 3; });
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].fault, Fault::reads);
+  EXPECT_EQ(found[1].fault, Fault::writes);
+}
+
+TEST_F(AccessCheckTest, what_is_left_unwritten_is_found_and_keeps_its_values) {
+  const auto before = v;
+  const auto found = run({{1, Mode::write}}, [&] { std::fill(v.begin() + columns, v.end() - 2, 0); });
+  ASSERT_TRUE(is_one(found, 1, Fault::skips));
+  EXPECT_EQ(found[0].elements, static_cast<std::uint64_t>(columns + 2));
+  EXPECT_EQ(found[0].index, (std::vector<std::int64_t>{0, 0}));
+  EXPECT_TRUE(std::equal(v.begin(), v.begin() + columns, before.begin()));
+  EXPECT_EQ(v.back(), before.back());
+  EXPECT_EQ(v[columns], 0);
+}
+
+TEST_F(AccessCheckTest, what_is_read_before_it_is_overwritten_is_found_and_read_as_it_was) {
+  const auto before = v;
+  const auto found = run({{1, Mode::write}}, [&] {
+    for (double& x : v) x = 2 * x;
+  });
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].fault, Fault::reads_early);
+  for (std::size_t i = 0; i < v.size(); ++i) ASSERT_EQ(v[i], 2 * before[i]) << i;
+}
+
+TEST_F(AccessCheckTest, halos_are_anybodys) {
+  const auto found = run({{0, Mode::read}}, [&] {
+    for (std::int64_t i = 0; i < columns; ++i) inside[static_cast<std::size_t>(i)] = 0;
+    for (std::int64_t i = 0; i < rows; ++i) inside[static_cast<std::size_t>(i * columns)] = 0;
+  });
+  EXPECT_TRUE(found.empty());
+  EXPECT_TRUE(is_one(run({{0, Mode::read}}, [&] { sink = inside[5 * columns + 1]; }), 2, Fault::reads));
+}
+
+TEST_F(AccessCheckTest, parts_are_told_from_each_other) {
+  const Box upper{{0, 50}, {0, columns}}, lower{{50, rows}, {0, columns}};
+  const std::vector<Access> copy{{0, Mode::read, upper}, {0, Mode::write, lower}};
+  const auto at = [](std::int64_t row, std::int64_t column) {
+    return static_cast<std::size_t>(row * columns + column);
+  };
+  EXPECT_TRUE(run(copy, [&] { std::copy(u.begin(), u.begin() + at(50, 0), u.begin() + at(50, 0)); }).empty());
+  const auto found = run(copy, [&] {
+    for (std::size_t i = 0; i < at(50, 0); ++i) u[at(50, 0) + i] = u[i];
+    u[at(49, 119)] = 0;
+  });
+  EXPECT_TRUE(is_one(found, 0, Fault::writes));
+  const auto early = run(copy, [&] {
+    sink = u[at(50, 3)];
+    std::copy(u.begin(), u.begin() + at(50, 0), u.begin() + at(50, 0));
+  });
+  EXPECT_TRUE(is_one(early, 0, Fault::reads_early));
+  const auto row = run({{0, Mode::read, Box{{7, 8}, {3, 9}}}}, [&] {
+    for (std::int64_t i = 3; i < 10; ++i) sink = u[at(7, i)];
+  });
+  ASSERT_TRUE(is_one(row, 0, Fault::reads));
+  EXPECT_EQ(row[0].index, (std::vector<std::int64_t>{7, 9}));
+}
+
+TEST_F(AccessCheckTest, what_may_be_written_in_part_need_not_be) {
+  EXPECT_TRUE(run({{0, Mode::write_some}}, [&] { u[5] = u[6]; }).empty());
+  EXPECT_TRUE(run({{0, Mode::read_write}}, [&] { u[5] = u[6]; }).empty());
+}
+
+TEST_F(AccessCheckTest, given_up_it_finds_nothing_and_leaves_what_was_there) {
+  const auto before = v;
+  const auto found = run({{1, Mode::write}}, [&] {
+    check.give_up();
+    u[0] = v[3];
+  });
+  EXPECT_TRUE(found.empty());
+  EXPECT_EQ(v, before);
+  EXPECT_EQ(u[0], before[3]);
+}
+
+TEST_F(AccessCheckTest, threads_are_seen) {
+  const auto found = run({{0, Mode::read}, {1, Mode::write}}, [&] {
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < 4; ++t)
+      threads.emplace_back([&, t] {
+        for (std::size_t i = t * u.size() / 4; i < (t + 1) * u.size() / 4; ++i) v[i] = u[i];
+        if (t == 3) inside[50 * columns + 50] = 0;
+      });
+    for (auto& thread : threads) thread.join();
+  });
+  EXPECT_TRUE(is_one(found, 2, Fault::writes));
+  EXPECT_EQ(v, u);
+}
+
+/// One array of its own pages, of which a computation overwrites all.
+template <class T>
+class One {
+ public:
+  explicit One(std::size_t n) : x(n, T(1)) { mallopt(M_MMAP_THRESHOLD, 65536); }
+  std::vector<Finding> run(const std::function<void()>& body) {
+    View view;
+    view.data = reinterpret_cast<std::byte*>(x.data());
+    view.shape = {static_cast<std::int64_t>(x.size())};
+    view.strides = {sizeof(T)};
+    const auto effects =
+        *select::effects_of({"set", {{0, Mode::write}}}, {{"x", view.shape, static_cast<std::int64_t>(sizeof(T))}});
+    const Type type{Type::Kind::integer, sizeof(T), {}};
+    EXPECT_TRUE(check.begin(0, {{view, sizeof(T), units_of(type, {}), true}}, effects));
+    body();
+    std::vector<bool> moved;
+    return check.end({view}, true, moved);
+  }
+  std::vector<T> x;
+  AccessCheck check;
+};
+
+TEST(access_check, values_of_four_bytes_are_accused_when_they_did_not_change_twice) {
+  One<std::int32_t> one(80000);
+  const auto left_out = [&] { std::fill(one.x.begin(), one.x.end() - 1, 7); };
+  EXPECT_TRUE(one.run(left_out).empty());  // it may have held that
+  const auto found = one.run(left_out);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].fault, Fault::skips);
+  EXPECT_EQ(found[0].index, std::vector<std::int64_t>{79999});
+  EXPECT_EQ(found[0].elements, 1U);
+  EXPECT_EQ(one.x[79999], 1);
+  EXPECT_EQ(one.x[79998], 7);
+}
+
+/// They hold any pattern by chance, so they are given none, and only whole pages are seen.
+TEST(access_check, bytes_are_never_changed_by_looking) {
+  One<std::uint8_t> one(80000);
+  for (int run = 0; run < 40; ++run) {
+    std::vector<std::uint8_t> values(one.x.size());
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<std::uint8_t>(i * 7 + static_cast<std::size_t>(run));
+    const auto found = one.run([&] {
+      for (std::size_t i = 0; i < values.size(); ++i) one.x[i] = values[i];
+    });
+    ASSERT_TRUE(found.empty());
+    ASSERT_EQ(one.x, values);
+  }
+  const auto found = one.run([&] { std::fill(one.x.begin() + 10000, one.x.end(), 3); });
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_GT(found[0].elements, 8000U);
+  EXPECT_LE(found[0].elements, 10000U);
+}
+
+/// What is written in parts is never left with a part of a pattern.
+TEST(access_check, stores_of_all_widths_leave_what_they_would) {
+  One<double> one(20000);
+  const auto write_some = [](std::vector<double>& x) {
+    auto* const bytes = reinterpret_cast<volatile unsigned char*>(x.data());
+    auto* const shorts = reinterpret_cast<volatile std::uint16_t*>(x.data());
+    auto* const words = reinterpret_cast<volatile std::uint32_t*>(x.data());
+    auto* const longs = reinterpret_cast<volatile std::uint64_t*>(x.data());
+    bytes[3] = 9;
+    shorts[9] = 77;
+    words[13] = 5;
+    // One instruction that reads and writes.
+    asm volatile("addl $5, 64(%0)\n\txorq $255, 96(%0)" : : "r"(x.data()) : "memory");
+    words[23] = static_cast<std::uint32_t>(longs[14]);
+    std::memset(x.data() + 40, 3, 77);
+    std::memcpy(x.data() + 60, x.data() + 30, 83);
+    std::memmove(reinterpret_cast<char*>(x.data() + 512) - 3, x.data() + 100, 7);
+    std::memset(x.data() + 1000, 1, 60000);
+  };
+  auto plain = one.x;
+  std::iota(plain.begin(), plain.end(), 0.5);
+  for (int run = 0; run < 3; ++run) {
+    one.x = plain;
+    auto expected = plain;
+    write_some(expected);
+    EXPECT_FALSE(one.run([&] { write_some(one.x); }).empty());
+    ASSERT_EQ(std::memcmp(one.x.data(), expected.data(), expected.size() * 8), 0);
+  }
+}
+
+/// Their memory lies beside other memory, which system calls may use: its pages stay open.
+TEST(access_check, of_small_regions_changes_are_seen) {
+  std::vector<double> a(20, 1), b(20, 2);
+  const auto view_of = [](std::vector<double>& x) {
+    View view;
+    view.data = reinterpret_cast<std::byte*>(x.data());
+    view.shape = {20};
+    view.strides = {8};
+    return view;
+  };
+  const auto effects = *select::effects_of({"read", {{0, Mode::read}}}, {{"a", {20}, 8}, {"b", {20}, 8}});
+  AccessCheck check;
+  const Units units{{{0, 8}}, false};
+  ASSERT_TRUE(check.begin(0, {{view_of(a), 8, units, true}, {view_of(b), 8, units, true}}, effects));
+  b[19] = a[3] + b[4];
+  std::vector<bool> moved;
+  const auto found = check.end({view_of(a), view_of(b)}, true, moved);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].region, 1U);
+  EXPECT_EQ(found[0].fault, Fault::writes);
+  EXPECT_EQ(found[0].index, std::vector<std::int64_t>{19});
+  EXPECT_EQ(b[19], 3);
+}
+
+/// As a program that breaks without us.
+TEST(access_check, a_fault_that_is_none_of_ours_ends_the_program) {
+  EXPECT_EXIT(
+      {
+        One<double> one(20000);
+        (void)one.run([] {
+          volatile int* nowhere = nullptr;
+          *nowhere = 1;
+        });
+      },
+      ::testing::KilledBySignal(SIGSEGV), "");
+}
+
+}  // namespace
+}  // namespace backstay::check

@@ -1,0 +1,422 @@
+// What is done to closed pages: by instructions, whose faults come here as signals, and by the kernel, of which the
+// preloaded library tells. In handlers no memory is taken, and none is used that may be closed.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "check/fences.h"
+#include "check/hold.h"
+#include "check/instruction.h"
+
+#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__)
+#include <ucontext.h>
+
+namespace backstay::check {
+
+namespace {
+constexpr greg_t trap_flag = 0x100, backwards = 0x400;
+constexpr int most_steps = 30000;        ///< in a computation, of some microseconds each
+constexpr std::size_t longest_use = 64;  ///< bytes that one instruction uses, other than a string
+
+std::size_t number_of(int signal) { return signal == SIGSEGV ? 0 : 1; }
+}  // namespace
+
+Fences* Fences::make() {
+  void* const found = dlsym(RTLD_DEFAULT, BACKSTAY_CHECK_ATTACH);
+  backstay_check_attach_function attach = nullptr;
+  std::memcpy(&attach, &found, sizeof attach);
+  if (attach == nullptr || sysconf(_SC_PAGESIZE) != static_cast<long>(page_size)) return nullptr;
+  auto* const fences = new Fences(attach);
+  if (fences->services_ == nullptr) return nullptr;
+  present_ = fences;
+  pthread_atfork(nullptr, nullptr, after_fork);
+  return fences;
+}
+
+Fences::Fences(backstay_check_attach_function attach) {
+  static const backstay_check_hooks hooks{hook_open, hook_used, hook_forget, hook_action};
+  services_ = attach(&hooks);
+  if (services_ != nullptr && services_->version != backstay_check_version) services_ = nullptr;
+}
+
+/// From the first computation on; what the program had, and what it wants later, is called for what is not ours.
+void Fences::install() {
+  if (installed_) return;
+  installed_ = true;
+  const QuietHold hold;
+  struct sigaction action{};
+  action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+  sigfillset(&action.sa_mask);  // other handlers may need the books, too
+  sigdelset(&action.sa_mask, SIGSEGV);
+  sigdelset(&action.sa_mask, SIGTRAP);
+  action.sa_sigaction = on_fault;
+  services_->action(SIGSEGV, &action, &programs_[number_of(SIGSEGV)]);
+  action.sa_sigaction = on_step;
+  services_->action(SIGTRAP, &action, &programs_[number_of(SIGTRAP)]);
+  __atomic_store_n(services_->acts, 1, __ATOMIC_SEQ_CST);
+}
+
+/// A child has one thread, and none of the sessions.
+void Fences::after_fork() {
+  Hold::forget();
+  if (present_ == nullptr || !present_->run_) return;
+  auto& fences = *present_;
+  fences.open(true);
+}
+
+// ---- what lies where ---------------------------------------------------------------------------------------------
+
+Fences::Place Fences::place_at(const std::byte* address) const {
+  Place out;
+  for (const auto& region : run_->regions) {
+    Index index;
+    if (region.is_gone || !region.layout().index_of(address, index)) continue;
+    const Rule rule = region.rule_of(index);
+    if (out.region == nullptr) {
+      out = {&region, index, rule};
+      continue;
+    }
+    out.rule = {out.rule.read || rule.read, out.rule.write || rule.write, out.rule.first_written && rule.first_written};
+  }
+  return out;
+}
+
+/// That of all its elements; none: they differ.
+const std::optional<Rule>& Fences::rule_of(Page& page) const {
+  if (page.is_known) return page.common;
+  page.is_known = true;
+  for (const auto& region : run_->regions) {
+    const auto& layout = region.layout();
+    if (region.is_gone || layout.end() <= page.begin || layout.begin() >= page.begin + page_size) continue;
+    const std::byte* const end = std::min<const std::byte*>(page.begin + page_size, layout.end());
+    for (const std::byte* at = layout.first_in(page.begin); at < end; at += layout.grain()) {
+      Index index;
+      if (!layout.index_of(at, index)) continue;
+      const Rule rule = region.rule_of(index);
+      if (region.is_shared || (page.common && !(*page.common == rule))) {
+        page.common.reset();
+        return page.common;
+      }
+      page.common = rule;
+      if (region.common_rule()) break;
+    }
+  }
+  return page.common;
+}
+
+template <class Visit>
+void Fences::for_each_closed(const std::byte* from, const std::byte* to, const Visit& visit) {
+  auto it = std::lower_bound(run_->pages.begin(), run_->pages.end(), page_of(from),
+                             [](const Page& page, const std::byte* begin) { return page.begin < begin; });
+  for (; it != run_->pages.end() && it->begin < to; ++it)
+    if (!it->open) visit(*it);
+}
+
+void Fences::note(const Place& place, Fault fault, std::uintptr_t code, std::uintptr_t caller) {
+  Seen& seen =
+      run_->seen[static_cast<std::size_t>(place.region - run_->regions.data())][static_cast<std::size_t>(fault)];
+  if (seen.times++ > 0) return;
+  seen.index = place.index;
+  seen.code = code;
+  seen.caller = caller;
+}
+
+// ---- instructions ------------------------------------------------------------------------------------------------
+
+/// What must be overwritten holds the pattern, or nothing was written to its page at all.
+bool Fences::is_read_early(const Page& page, const std::byte* at) const {
+  const auto bit = static_cast<std::size_t>(at - page.begin) / 4;
+  return !page.touched || holds_pattern(page, bit) ||
+         (bit > 0 && page.has_long(bit - 1) && holds_pattern(page, bit - 1));
+}
+
+void Fences::look_at_read(Page& page, const Use& use, const Place& place) {
+  if (place.region == nullptr) return;
+  if (page.is_exact()) make_readable(page);
+  const auto code = reinterpret_cast<std::uintptr_t>(use.code);
+  if (place.rule.first_written && is_read_early(page, use.at))
+    note(place, Fault::reads_early, code, use.caller);
+  else if (!place.rule.read && !place.rule.write)
+    note(place, Fault::reads, code, use.caller);
+}
+
+/// What a store overwrites in parts gets back the rest.
+void Fences::look_at_store(Page& page, const Use& use, const Place& place) {
+  const auto code = reinterpret_cast<std::uintptr_t>(use.code);
+  const Store store = store_of(use.code);
+  const std::size_t bytes = use.repeated > 0 ? use.repeated : std::max<std::size_t>(store.bytes, 1);
+  if (place.region != nullptr && !place.rule.write) {
+    note(place, Fault::writes, code, use.caller);
+  } else {  // at the begin of a page it may have begun in the one before, and be shorter
+    const auto left = static_cast<std::size_t>(page.begin + page_size - use.at);
+    const std::size_t sure = use.at == page.begin && use.repeated == 0 ? 1 : bytes;
+    note_range(use.at, use.at + std::min(sure, left), true, code, use.caller);
+  }
+  if (!page.is_exact()) return;
+  if (store.kind == Store::Kind::changes && place.rule.first_written &&
+      holds_pattern(page, static_cast<std::size_t>(use.at - page.begin) / 4))
+    note(place, Fault::reads_early, code, use.caller);
+  // At the begin of a page it may have begun in the one before.
+  if (store.kind != Store::Kind::sets || use.at == page.begin)
+    return restore_in(page, use.at, store.kind == Store::Kind::unknown ? page.begin + page_size : use.at + store.bytes);
+  const auto offset = static_cast<std::size_t>(use.at - page.begin), end = offset + store.bytes;
+  for (const std::size_t edge : {offset, end}) {
+    if (edge >= page_size) continue;
+    const std::size_t bit = edge / 4;
+    const std::size_t unit = bit > 0 && page.has_long(bit - 1) ? bit - 1 : bit;
+    if (unit * 4 != edge) restore(page, unit);
+  }
+  if (store.bytes < 8 && page.has_long(offset / 4)) restore(page, offset / 4);
+  if (store.bytes < 4) restore(page, offset / 4);
+}
+
+Fences::Then Fences::look_at_page(Page& page, const Use& use) {
+  const Place place = place_at(use.at);
+  const bool repeats_itself = use.repeated > 0;
+  if (use.write) {
+    protect(page, all_access);
+    look_at_store(page, use, place);
+  } else {
+    look_at_read(page, use, place);
+    if (page.is_exact()) {
+      protect(page, all_access);
+      page.touched = true;  // perhaps, by another thread
+      if (repeats_itself || gathers(use.code))
+        restore_in(page, page.begin, page.begin + page_size);
+      else
+        restore_in(page, use.at, use.at + longest_use);
+    }
+  }
+  page.touched = page.touched || use.write;
+  const bool is_alike = !page.is_exact() && rule_of(page);
+  if (run_->steps >= most_steps || (use.write && is_alike)) {
+    open_page(page);
+    return Then::go_on;
+  }
+  if (!use.write) protect(page, PROT_READ);
+  if (!use.write && is_alike) {
+    page.closed = PROT_READ;  // that it is written is still to be seen
+    return Then::go_on;
+  }
+  ++run_->steps;
+  return repeats_itself ? Then::keep_open : Then::step;
+}
+
+/// One that another thread has opened by now is tried again, as is what was closed when the fault happened.
+Fences::Then Fences::look_at(const Use& use) {
+  Page* const page = run_ ? page_at(use.at) : nullptr;
+  return page == nullptr || page->open ? Then::not_ours : look_at_page(*page, use);
+}
+
+void Fences::after_step(std::byte* at) {
+  Page* const page = run_ ? page_at(at) : nullptr;
+  if (page == nullptr || page->open) return;
+  if (page->is_exact()) {
+    make_readable(*page);  // another thread may have closed it
+    const auto first = static_cast<std::size_t>(at - page->begin) / 4;
+    for (std::size_t bit = first - std::min<std::size_t>(first, 1);
+         bit < std::min(first + longest_use / 4, page_size / 4); ++bit)
+      if (has(page->exact->has_pattern, bit) && !holds_pattern(*page, bit)) {
+        clear(page->exact->has_pattern, bit);
+        --page->exact->left;
+      }
+    if (!page->is_exact() && rule_of(*page)) return open_page(*page);
+  }
+  protect(*page, page->closed);
+}
+
+void Fences::close_steps(backstay_check_thread& thread) {
+  for (; thread.count > 0; --thread.count)
+    present_->after_step(static_cast<std::byte*>(thread.steps[thread.count - 1]));
+  thread.repeating = nullptr;
+}
+
+void Fences::on_fault(int signal, siginfo_t* info, void* context) {
+  const int errno_before = errno;
+  auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+  constexpr greg_t writes = 2, fetches = 16;
+  const bool may_be_ours = present_ != nullptr && info->si_code == SEGV_ACCERR && (registers[REG_ERR] & fetches) == 0;
+  if (may_be_ours && present_->services_->thread()->inside != 0) return end_by(signal);
+  if (!may_be_ours) return pass_on(signal, info, context);
+  Use use{static_cast<std::byte*>(info->si_addr), (registers[REG_ERR] & writes) != 0,
+          reinterpret_cast<const unsigned char*>(registers[REG_RIP]), 0};
+  // What a function without a frame of its own will return to, as those are that copy memory.
+  const auto stack = static_cast<std::uintptr_t>(registers[REG_RSP]);
+  std::memcpy(&use.caller, reinterpret_cast<const void*>(stack), sizeof use.caller);
+  if (const std::size_t each = repeats(use.code); each > 0)
+    use.repeated = (registers[REG_EFL] & backwards) == 0 ? each * static_cast<std::size_t>(registers[REG_RCX]) : each;
+  auto& thread = *present_->services_->thread();
+  Then then = Then::not_ours;
+  {
+    const Hold hold;
+    thread.inside = 1;
+    if (thread.repeating != nullptr && thread.repeating != use.code) close_steps(thread);
+    then = present_->look_at(use);
+    if ((then == Then::step || then == Then::keep_open) && thread.count == backstay_check_steps) {
+      if (Page* const page = present_->page_at(use.at)) present_->open_page(*page);
+      then = Then::go_on;
+    }
+    thread.inside = 0;
+  }
+  if (then == Then::not_ours) {
+    // One that belonged to a computation that has ended in this moment is open by now, and is tried again.
+    const auto now = present_->changes_.load();
+    if (thread.unknown == info->si_addr && thread.unknown_since == now) {
+      thread.unknown = nullptr;
+      errno = errno_before;
+      return pass_on(signal, info, context);
+    }
+    thread.unknown = info->si_addr;
+    thread.unknown_since = now;
+  } else {
+    thread.unknown = nullptr;
+  }
+  if (then == Then::step || then == Then::keep_open) thread.steps[thread.count++] = info->si_addr;
+  if (then == Then::step && (registers[REG_EFL] & trap_flag) == 0) {
+    ++thread.tracing;
+    registers[REG_EFL] |= trap_flag;
+  }
+  if (then == Then::keep_open) thread.repeating = use.code;
+  errno = errno_before;
+}
+
+void Fences::on_step(int signal, siginfo_t* info, void* context) {
+  auto* const thread = present_ != nullptr ? present_->services_->thread() : nullptr;
+  if (thread == nullptr || thread->tracing == 0 || info->si_code != TRAP_TRACE) return pass_on(signal, info, context);
+  const int errno_before = errno;
+  --thread->tracing;
+  static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL] &= ~trap_flag;
+  {
+    const Hold hold;
+    close_steps(*thread);
+  }
+  errno = errno_before;
+}
+
+/// As without us: the instruction is tried again, and ends the program.
+void Fences::end_by(int signal) {
+  struct sigaction end{};
+  end.sa_handler = SIG_DFL;
+  present_->services_->action(signal, &end, nullptr);
+}
+
+/// To what the program has for it.
+void Fences::pass_on(int signal, siginfo_t* info, void* context) {
+  struct sigaction next{};
+  {
+    const Hold hold;
+    auto& programs = present_->programs_[number_of(signal)];
+    next = programs;
+    if ((next.sa_flags & SA_RESETHAND) != 0) programs.sa_handler = SIG_DFL;
+  }
+  const bool has_siginfo = (next.sa_flags & SA_SIGINFO) != 0;
+  const bool was_sent = info->si_code <= 0;
+  if (!has_siginfo && next.sa_handler == SIG_IGN && was_sent) return;
+  if (!has_siginfo && (next.sa_handler == SIG_DFL || next.sa_handler == SIG_IGN)) {
+    end_by(signal);
+    if (was_sent || signal != SIGSEGV) raise(signal);
+    return;
+  }
+  sigset_t mask = static_cast<ucontext_t*>(context)->uc_sigmask;
+  for (int other = 1; other < NSIG; ++other)
+    if (sigismember(&next.sa_mask, other) == 1 && other != SIGSEGV && other != SIGTRAP) sigaddset(&mask, other);
+  pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  if (has_siginfo)
+    next.sa_sigaction(signal, info, context);
+  else
+    next.sa_handler(signal);
+}
+
+// ---- the kernel --------------------------------------------------------------------------------------------------
+
+namespace {
+std::byte* bytes_at(const void* memory) { return static_cast<std::byte*>(const_cast<void*>(memory)); }
+}  // namespace
+
+/// What it reads may be written later, and that is still to be seen.
+void Fences::hook_open(const void* memory, std::size_t bytes, int writes, const void* code) {
+  if (present_ == nullptr || bytes == 0) return;
+  const QuietHold hold;
+  auto& fences = *present_;
+  if (!fences.run_) return;
+  std::byte *const begin = bytes_at(memory), *const end = begin + bytes;
+  fences.for_each_closed(begin, end, [&](Page& page) {
+    if (writes != 0) return fences.open_page(page);
+    std::byte* const first = std::max(begin, page.begin);
+    const Place place = fences.place_at(first);
+    if (place.rule.first_written)
+      fences.look_at_read(page, {first, false, static_cast<const unsigned char*>(code), 0}, place);
+    if (page.is_exact()) {
+      fences.protect(page, all_access);
+      page.touched = true;
+      fences.restore_in(page, page.begin, page.begin + page_size);
+    }
+    page.closed = PROT_READ;
+    fences.protect(page, PROT_READ);
+  });
+}
+
+void Fences::hook_used(const void* memory, std::size_t bytes, int writes, const void* code) {
+  if (present_ == nullptr || bytes == 0) return;
+  const QuietHold hold;
+  if (present_->run_)
+    present_->note_range(bytes_at(memory), bytes_at(memory) + bytes, writes != 0,
+                         reinterpret_cast<std::uintptr_t>(code), 0);
+}
+
+/// The first false one of each region.
+void Fences::note_range(const std::byte* from, const std::byte* to, bool write, std::uintptr_t code,
+                        std::uintptr_t caller) {
+  for (const auto& region : run_->regions) {
+    const auto& layout = region.layout();
+    const auto& rule = region.common_rule();
+    if (region.is_gone || layout.end() <= from || layout.begin() >= to) continue;
+    if (rule && (write ? rule->write : rule->read || rule->write)) continue;
+    bool found = false;
+    const auto* const begin = std::max<const std::byte*>(from, layout.begin());
+    const auto* const end = std::min<const std::byte*>(to, layout.end());
+    for (const std::byte* at = layout.first_in(begin); at < end && !found; at += layout.grain()) {
+      const Place place = place_at(std::max(at, begin));
+      if (place.region == nullptr || (write ? place.rule.write : place.rule.read || place.rule.write)) continue;
+      note(place, write ? Fault::writes : Fault::reads, code, caller);
+      found = true;
+    }
+  }
+}
+
+void Fences::hook_forget(const void* memory, std::size_t bytes) {
+  if (present_ == nullptr || bytes == 0) return;
+  const QuietHold hold;
+  auto& fences = *present_;
+  if (!fences.run_) return;
+  std::byte *const begin = bytes_at(memory), *const end = begin + bytes;
+  for (auto& region : fences.run_->regions) {
+    const auto& layout = region.layout();
+    if (!layout.is_usable() || layout.end() <= begin || layout.begin() >= end) continue;
+    region.is_gone = true;
+    fences.for_each_closed(layout.begin(), layout.end(), [&](Page& page) { fences.open_page(page); });
+  }
+  fences.for_each_closed(begin, end, [&](Page& page) { fences.open_page(page); });
+}
+
+void Fences::hook_action(int signal, const struct sigaction* wanted, struct sigaction* before) {
+  const QuietHold hold;
+  auto& programs = present_->programs_[number_of(signal)];
+  const struct sigaction was = programs;
+  if (wanted != nullptr) programs = *wanted;
+  if (before != nullptr) *before = was;
+}
+
+}  // namespace backstay::check
+#else
+namespace backstay::check {
+Fences* Fences::make() { return nullptr; }
+void Fences::install() {}
+}  // namespace backstay::check
+#endif

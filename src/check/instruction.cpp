@@ -1,0 +1,162 @@
+#include "check/instruction.h"
+
+namespace backstay::check {
+
+namespace {
+/// What stands before the opcode. Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2,
+/// chapter 2.
+struct Prefixes {
+  bool operand_16 = false;  ///< 66
+  bool repeats = false;     ///< F2 or F3
+  bool wide = false;        ///< REX.W
+  bool is_vector = false;   ///< VEX or EVEX
+  bool masked = false;      ///< EVEX with a mask: not all is written
+  std::size_t vector = 16;  ///< bytes of the register
+  int map = 0;              ///< 0: one byte; 1: 0F; others
+  int pp = 0;               ///< of a vector: 0, 66, F3, F2
+};
+
+/// Moves `code` to the opcode. False: that cannot be.
+bool read_vector_prefix(const unsigned char*& code, Prefixes& p) {
+  p.is_vector = true;
+  if (*code == 0xc5) {
+    p.map = 1;
+    p.vector = (code[1] & 4) != 0 ? 32 : 16;
+    p.pp = code[1] & 3;
+    code += 2;
+    return true;
+  }
+  const bool is_evex = *code == 0x62;
+  p.map = code[1] & (is_evex ? 7 : 31);
+  p.pp = code[2] & 3;
+  p.wide = (code[2] & 0x80) != 0;
+  if (is_evex) {
+    p.vector = std::size_t{16} << (code[3] >> 5 & 3);
+    p.masked = (code[3] & 7) != 0;
+    code += 4;
+    return p.vector <= 64;
+  }
+  p.vector = (code[2] & 4) != 0 ? 32 : 16;
+  code += 3;
+  return true;
+}
+
+bool read_prefixes(const unsigned char*& code, Prefixes& p) {
+  for (int i = 0; i < 4; ++i, ++code) {
+    if (*code == 0x66)
+      p.operand_16 = true;
+    else if (*code == 0xf2 || *code == 0xf3) {
+      p.repeats = true;
+      p.pp = *code == 0xf3 ? 2 : 3;
+    } else if (*code != 0x2e && *code != 0x36 && *code != 0x3e && *code != 0x26 && *code != 0x64 && *code != 0x65 &&
+               *code != 0xf0)
+      break;
+  }
+  if (p.operand_16 && p.pp == 0) p.pp = 1;
+  if (*code == 0xc4 || *code == 0xc5 || *code == 0x62) return read_vector_prefix(code, p);
+  if ((*code & 0xf0) == 0x40) p.wide = (*code++ & 8) != 0;
+  if (*code != 0x0f) return true;
+  p.map = 1;
+  ++code;
+  return *code != 0x38 && *code != 0x3a;
+}
+
+/// movs, cmps, stos, lods, scas.
+bool is_string(unsigned char opcode) {
+  return (opcode >= 0xa4 && opcode <= 0xa7) || (opcode >= 0xaa && opcode <= 0xaf);
+}
+
+/// Of general registers.
+std::size_t operand(const Prefixes& p) { return p.wide ? 8 : p.operand_16 ? 2 : 4; }
+
+Store store_of_one_byte(unsigned char opcode, unsigned char modrm, const Prefixes& p) {
+  const int extension = modrm >> 3 & 7;
+  const std::size_t bytes = (opcode & 1) != 0 ? operand(p) : 1;
+  switch (opcode) {
+    case 0x88:  // mov
+    case 0x89:
+      return {Store::Kind::sets, bytes};
+    case 0xc6:
+    case 0xc7:
+      return extension == 0 ? Store{Store::Kind::sets, bytes} : Store{};
+    case 0xaa:  // stos
+    case 0xab:
+    case 0xa4:  // movs
+    case 0xa5:
+      return p.repeats ? Store{} : Store{Store::Kind::sets, bytes};
+    case 0x86:  // xchg
+    case 0x87:
+    case 0xc0:  // shifts
+    case 0xc1:
+    case 0xd0:
+    case 0xd1:
+    case 0xd2:
+    case 0xd3:
+      return {Store::Kind::changes, bytes};
+    case 0x80:  // arithmetic with a constant; 7 is cmp
+    case 0x81:
+    case 0x83:
+      return extension != 7 ? Store{Store::Kind::changes, opcode == 0x80 ? 1 : operand(p)} : Store{};
+    case 0xf6:  // not, neg
+    case 0xf7:
+      return extension == 2 || extension == 3 ? Store{Store::Kind::changes, bytes} : Store{};
+    case 0xfe:  // inc, dec
+    case 0xff:
+      return extension < 2 ? Store{Store::Kind::changes, bytes} : Store{};
+    default:  // add, or, adc, sbb, and, sub, xor to memory
+      return opcode < 0x38 && (opcode & 7) < 2 ? Store{Store::Kind::changes, bytes} : Store{};
+  }
+}
+
+/// Opcodes behind 0F, with or without a vector prefix.
+Store store_of_two_bytes(unsigned char opcode, const Prefixes& p) {
+  const auto sets = [](std::size_t bytes) { return Store{Store::Kind::sets, bytes}; };
+  switch (opcode) {
+    case 0x11:  // movups, movupd, movss, movsd
+      return sets(p.pp == 2 ? 4 : p.pp == 3 ? 8 : p.vector);
+    case 0x13:  // movlps, movhps
+    case 0x17:
+      return sets(8);
+    case 0x29:  // movaps, movntps
+    case 0x2b:
+      return sets(p.vector);
+    case 0xe7:  // movntdq; without a prefix movntq of MMX
+    case 0x7f:  // movdqa, movdqu; without a prefix movq of MMX
+      return sets(p.pp == 0 ? 8 : p.vector);
+    case 0x7e:  // movd, movq from a register
+      return sets(p.wide ? 8 : 4);
+    case 0xd6:
+      return p.pp == 1 ? sets(8) : Store{};
+    case 0xc3:  // movnti
+      return p.is_vector ? Store{} : sets(p.wide ? 8 : 4);
+    case 0xb0:  // cmpxchg, xadd
+    case 0xb1:
+    case 0xc0:
+    case 0xc1:
+      return p.is_vector ? Store{} : Store{Store::Kind::changes, (opcode & 1) != 0 ? operand(p) : 1};
+    default:
+      return {};
+  }
+}
+}  // namespace
+
+Store store_of(const unsigned char* code) {
+  Prefixes p;
+  if (!read_prefixes(code, p) || p.masked || p.map > 1) return {};
+  if (p.map == 0 && is_string(code[0])) return store_of_one_byte(code[0], 0, p);
+  if ((code[1] & 0xc0) == 0xc0) return {};  // its operand is a register
+  return p.map == 1 ? store_of_two_bytes(code[0], p) : store_of_one_byte(code[0], code[1], p);
+}
+
+std::size_t repeats(const unsigned char* code) {
+  Prefixes p;
+  if (!read_prefixes(code, p) || p.map != 0 || p.is_vector || !p.repeats || !is_string(*code)) return 0;
+  return (*code & 1) != 0 ? operand(p) : 1;
+}
+
+bool gathers(const unsigned char* code) {
+  Prefixes p;
+  return read_prefixes(code, p) && p.is_vector && p.map == 2 && *code >= 0x90 && *code <= 0x93;
+}
+
+}  // namespace backstay::check

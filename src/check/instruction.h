@@ -1,0 +1,28 @@
+// What an instruction of x86-64 does to the memory that it writes to. Pure, and fit for a signal handler.
+#pragma once
+
+#include <cstddef>
+
+namespace backstay::check {
+
+/// Of an instruction that has written to memory, or is about to.
+struct Store {
+  enum class Kind {
+    sets,     ///< overwrites `bytes`, whatever they held
+    changes,  ///< reads them before
+    unknown,  ///< may write anything, in parts, or again and again
+  };
+  Kind kind = Kind::unknown;
+  std::size_t bytes = 0;
+};
+
+/// The instruction at `code`, of up to 15 bytes. Only what compilers use for values of arrays is known.
+Store store_of(const unsigned char* code);
+
+/// A string instruction that repeats itself, and goes through memory of any length: bytes of each time; 0: it is none.
+std::size_t repeats(const unsigned char* code);
+
+/// Reads from several addresses, in the order of none.
+bool gathers(const unsigned char* code);
+
+}  // namespace backstay::check

@@ -1,0 +1,75 @@
+#include "check/instruction.h"
+
+#include <gtest/gtest.h>
+
+#include <initializer_list>
+#include <vector>
+
+namespace backstay::check {
+namespace {
+
+/// With what may stand behind it.
+Store of(std::initializer_list<unsigned char> code) {
+  std::vector<unsigned char> all(code);
+  all.resize(20, 0x90);
+  return store_of(all.data());
+}
+
+::testing::AssertionResult is(const Store& store, Store::Kind kind, std::size_t bytes) {
+  if (store.kind == kind && store.bytes == bytes) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << static_cast<int>(store.kind) << ", " << store.bytes << " bytes";
+}
+
+/// The bytes are those of GNU as.
+TEST(instruction, moves_to_memory_overwrite) {
+  EXPECT_TRUE(is(of({0x88, 0x07}), Store::Kind::sets, 1));                           // mov %al,(%rdi)
+  EXPECT_TRUE(is(of({0x66, 0x89, 0x07}), Store::Kind::sets, 2));                     // mov %ax,(%rdi)
+  EXPECT_TRUE(is(of({0x89, 0x04, 0x8f}), Store::Kind::sets, 4));                     // mov %eax,(%rdi,%rcx,4)
+  EXPECT_TRUE(is(of({0x4c, 0x89, 0x07}), Store::Kind::sets, 8));                     // mov %r8,(%rdi)
+  EXPECT_TRUE(is(of({0x48, 0xc7, 0x07, 1, 0, 0, 0}), Store::Kind::sets, 8));         // movq $1,(%rdi)
+  EXPECT_TRUE(is(of({0xf2, 0x0f, 0x11, 0x07}), Store::Kind::sets, 8));               // movsd %xmm0,(%rdi)
+  EXPECT_TRUE(is(of({0xf3, 0x0f, 0x11, 0x07}), Store::Kind::sets, 4));               // movss %xmm0,(%rdi)
+  EXPECT_TRUE(is(of({0x0f, 0x11, 0x07}), Store::Kind::sets, 16));                    // movups %xmm0,(%rdi)
+  EXPECT_TRUE(is(of({0x66, 0x0f, 0xd6, 0x07}), Store::Kind::sets, 8));               // movq %xmm0,(%rdi)
+  EXPECT_TRUE(is(of({0x66, 0x44, 0x0f, 0x7f, 0x07}), Store::Kind::sets, 16));        // movdqa %xmm8,(%rdi)
+  EXPECT_TRUE(is(of({0xc5, 0xfb, 0x11, 0x07}), Store::Kind::sets, 8));               // vmovsd %xmm0,(%rdi)
+  EXPECT_TRUE(is(of({0xc5, 0xfd, 0x11, 0x07}), Store::Kind::sets, 32));              // vmovupd %ymm0,(%rdi)
+  EXPECT_TRUE(is(of({0xc4, 0xc1, 0x7d, 0x29, 0x00}), Store::Kind::sets, 32));        // vmovapd %ymm0,(%r8)
+  EXPECT_TRUE(is(of({0x62, 0xf1, 0xfd, 0x48, 0x11, 0x07}), Store::Kind::sets, 64));  // vmovupd %zmm0,(%rdi)
+}
+
+TEST(instruction, arithmetic_in_memory_reads_before) {
+  EXPECT_TRUE(is(of({0x01, 0x07}), Store::Kind::changes, 4));              // add %eax,(%rdi)
+  EXPECT_TRUE(is(of({0x48, 0x83, 0x07, 0x01}), Store::Kind::changes, 8));  // addq $1,(%rdi)
+  EXPECT_TRUE(is(of({0xff, 0x07}), Store::Kind::changes, 4));              // incl (%rdi)
+  EXPECT_TRUE(is(of({0xf0, 0x0f, 0xc1, 0x07}), Store::Kind::changes, 4));  // lock xadd %eax,(%rdi)
+  EXPECT_TRUE(is(of({0x48, 0x87, 0x07}), Store::Kind::changes, 8));        // xchg %rax,(%rdi)
+}
+
+TEST(instruction, strings_repeat) {
+  const auto repeats_itself = [](std::initializer_list<unsigned char> code) { return repeats(std::data(code)); };
+  EXPECT_EQ(repeats_itself({0xf3, 0xaa}), 1U);
+  EXPECT_EQ(repeats_itself({0xf3, 0x48, 0xa5}), 8U);
+  EXPECT_EQ(repeats_itself({0xaa}), 0U);
+  EXPECT_EQ(repeats_itself({0xf3, 0x0f, 0x11, 0x07}), 0U);
+}
+
+TEST(instruction, gathers_are_known) {
+  const auto gathers_so = [](std::initializer_list<unsigned char> code) { return gathers(std::data(code)); };
+  EXPECT_TRUE(gathers_so({0xc4, 0xe2, 0xf5, 0x92, 0x04, 0xcf}));        // vgatherdpd
+  EXPECT_TRUE(gathers_so({0x62, 0xf2, 0xfd, 0x49, 0x93, 0x04, 0xcf}));  // vgatherqpd of 512 bits
+  EXPECT_FALSE(gathers_so({0xc5, 0xfd, 0x10, 0x07}));                   // vmovupd
+}
+
+TEST(instruction, what_writes_in_parts_or_repeats_is_unknown) {
+  EXPECT_EQ(of({0xf3, 0xaa}).kind, Store::Kind::unknown);                                // rep stos
+  EXPECT_EQ(of({0xf3, 0x48, 0xa5}).kind, Store::Kind::unknown);                          // rep movsq
+  EXPECT_EQ(of({0x62, 0xf1, 0xfd, 0x49, 0x11, 0x07}).kind, Store::Kind::unknown);        // vmovupd %zmm0,(%rdi){%k1}
+  EXPECT_EQ(of({0xc4, 0xe2, 0x75, 0x2f, 0x07}).kind, Store::Kind::unknown);              // vmaskmovpd
+  EXPECT_EQ(of({0x62, 0xf2, 0xfd, 0x49, 0xa3, 0x04, 0xcf}).kind, Store::Kind::unknown);  // vscatterqpd
+  EXPECT_EQ(of({0x0f, 0xae, 0x07}).kind, Store::Kind::unknown);                          // fxsave
+  EXPECT_EQ(of({0xdd, 0x1f}).kind, Store::Kind::unknown);                                // fstpl (%rdi)
+}
+
+}  // namespace
+}  // namespace backstay::check

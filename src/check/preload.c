@@ -1,0 +1,405 @@
+/* Loaded before a program whose declared computations are looked at (`backstay run --check` does that). Memory pages
+ * are closed meanwhile, and a system call fails on a closed page where an instruction would come to the handler of
+ * faults: so what gives the program's memory to the kernel has to say so before. Without a session that looks at
+ * accesses all of this does what it would without. */
+#undef _FORTIFY_SOURCE
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "check/hooks.h"
+
+#define PUBLIC __attribute__((visibility("default")))
+
+static const struct backstay_check_hooks* hooks;
+static int watching, acts;
+static __thread struct backstay_check_thread this_thread __attribute__((tls_model("initial-exec")));
+
+/* ---- what the fences ask for ---------------------------------------------------------------------------------- */
+
+static void* find(void** known, const char* name) {
+  void* found = __atomic_load_n(known, __ATOMIC_RELAXED);
+  if (found == NULL) {
+    found = dlsym(RTLD_NEXT, name);
+    __atomic_store_n(known, found, __ATOMIC_RELAXED);
+  }
+  return found;
+}
+
+/* The function `name` of the C library, as REAL_name. */
+#define REAL(type, name, ...)                  \
+  typedef type (*type_of_##name)(__VA_ARGS__); \
+  static type_of_##name real_##name(void) {    \
+    static void* known;                        \
+    void* const found = find(&known, #name);   \
+    type_of_##name out;                        \
+    memcpy(&out, &found, sizeof out);          \
+    return out;                                \
+  }                                            \
+  typedef type (*type_of_##name)(__VA_ARGS__)
+
+REAL(int, sigaction, int, const struct sigaction*, struct sigaction*);
+
+static struct backstay_check_thread* thread_of(void) { return &this_thread; }
+
+static int really_act(int signal, const struct sigaction* wanted, struct sigaction* before) {
+  return real_sigaction()(signal, wanted, before);
+}
+
+REAL(int, mprotect, void*, size_t, int);
+
+static int really_protect(void* memory, size_t bytes, int protection) {
+  return real_mprotect()(memory, bytes, protection);
+}
+
+PUBLIC const struct backstay_check_services* backstay_check_attach(const struct backstay_check_hooks* given);
+const struct backstay_check_services* backstay_check_attach(const struct backstay_check_hooks* given) {
+  static const struct backstay_check_services services = {
+      backstay_check_version, &watching, &acts, thread_of, really_act, really_protect};
+  __atomic_store_n(&hooks, given, __ATOMIC_SEQ_CST);
+  return &services;
+}
+
+static int is_watched(void) { return __builtin_expect(__atomic_load_n(&watching, __ATOMIC_RELAXED) != 0, 0) != 0; }
+#define CALLER __builtin_return_address(0)
+
+/* ---- memory that the kernel reads or writes --------------------------------------------------------------------- */
+
+static void open_parts(const struct iovec* parts, size_t count, int writes, const void* code) {
+  for (size_t i = 0; i < count; ++i) hooks->open(parts[i].iov_base, parts[i].iov_len, writes, code);
+}
+
+static void used_parts(const struct iovec* parts, size_t count, ssize_t bytes, int writes, const void* code) {
+  for (size_t i = 0; i < count && bytes > 0; ++i) {
+    const size_t part = parts[i].iov_len < (size_t)bytes ? parts[i].iov_len : (size_t)bytes;
+    hooks->used(parts[i].iov_base, part, writes, code);
+    bytes -= (ssize_t)part;
+  }
+}
+
+/* `real` with one buffer; `writes`: the kernel fills it. */
+#define WITH_BUFFER(type, memory, bytes, writes, call)                                                \
+  if (!is_watched()) return call;                                                                     \
+  hooks->open(memory, bytes, writes, CALLER);                                                         \
+  const type done = call;                                                                             \
+  if (done > 0) hooks->used(memory, (size_t)done < (bytes) ? (size_t)done : (bytes), writes, CALLER); \
+  return done
+
+#define WITH_PARTS(parts, count, writes, call)              \
+  if (!is_watched()) return call;                           \
+  open_parts(parts, (size_t)(count), writes, CALLER);       \
+  const ssize_t done = call;                                \
+  used_parts(parts, (size_t)(count), done, writes, CALLER); \
+  return done
+
+REAL(ssize_t, read, int, void*, size_t);
+PUBLIC ssize_t read(int file, void* to, size_t bytes) {
+  WITH_BUFFER(ssize_t, to, bytes, 1, real_read()(file, to, bytes));
+}
+
+REAL(ssize_t, pread, int, void*, size_t, off_t);
+PUBLIC ssize_t pread(int file, void* to, size_t bytes, off_t at) {
+  WITH_BUFFER(ssize_t, to, bytes, 1, real_pread()(file, to, bytes, at));
+}
+
+REAL(ssize_t, pread64, int, void*, size_t, off64_t);
+PUBLIC ssize_t pread64(int file, void* to, size_t bytes, off64_t at) {
+  WITH_BUFFER(ssize_t, to, bytes, 1, real_pread64()(file, to, bytes, at));
+}
+
+REAL(ssize_t, recv, int, void*, size_t, int);
+PUBLIC ssize_t recv(int socket, void* to, size_t bytes, int flags) {
+  WITH_BUFFER(ssize_t, to, bytes, 1, real_recv()(socket, to, bytes, flags));
+}
+
+REAL(ssize_t, getrandom, void*, size_t, unsigned);
+PUBLIC ssize_t getrandom(void* to, size_t bytes, unsigned flags) {
+  WITH_BUFFER(ssize_t, to, bytes, 1, real_getrandom()(to, bytes, flags));
+}
+
+REAL(ssize_t, write, int, const void*, size_t);
+PUBLIC ssize_t write(int file, const void* from, size_t bytes) {
+  WITH_BUFFER(ssize_t, from, bytes, 0, real_write()(file, from, bytes));
+}
+
+REAL(ssize_t, pwrite, int, const void*, size_t, off_t);
+PUBLIC ssize_t pwrite(int file, const void* from, size_t bytes, off_t at) {
+  WITH_BUFFER(ssize_t, from, bytes, 0, real_pwrite()(file, from, bytes, at));
+}
+
+REAL(ssize_t, pwrite64, int, const void*, size_t, off64_t);
+PUBLIC ssize_t pwrite64(int file, const void* from, size_t bytes, off64_t at) {
+  WITH_BUFFER(ssize_t, from, bytes, 0, real_pwrite64()(file, from, bytes, at));
+}
+
+REAL(ssize_t, send, int, const void*, size_t, int);
+PUBLIC ssize_t send(int socket, const void* from, size_t bytes, int flags) {
+  WITH_BUFFER(ssize_t, from, bytes, 0, real_send()(socket, from, bytes, flags));
+}
+
+REAL(ssize_t, recvfrom, int, void*, size_t, int, __SOCKADDR_ARG, socklen_t*);
+PUBLIC ssize_t recvfrom(int socket, void* to, size_t bytes, int flags, __SOCKADDR_ARG sender, socklen_t* length) {
+  WITH_BUFFER(ssize_t, to, bytes, 1, real_recvfrom()(socket, to, bytes, flags, sender, length));
+}
+
+REAL(ssize_t, sendto, int, const void*, size_t, int, __CONST_SOCKADDR_ARG, socklen_t);
+PUBLIC ssize_t sendto(int socket, const void* from, size_t bytes, int flags, __CONST_SOCKADDR_ARG receiver,
+                      socklen_t length) {
+  WITH_BUFFER(ssize_t, from, bytes, 0, real_sendto()(socket, from, bytes, flags, receiver, length));
+}
+
+REAL(ssize_t, readv, int, const struct iovec*, int);
+PUBLIC ssize_t readv(int file, const struct iovec* parts, int count) {
+  WITH_PARTS(parts, count, 1, real_readv()(file, parts, count));
+}
+
+REAL(ssize_t, writev, int, const struct iovec*, int);
+PUBLIC ssize_t writev(int file, const struct iovec* parts, int count) {
+  WITH_PARTS(parts, count, 0, real_writev()(file, parts, count));
+}
+
+REAL(ssize_t, preadv, int, const struct iovec*, int, off_t);
+PUBLIC ssize_t preadv(int file, const struct iovec* parts, int count, off_t at) {
+  WITH_PARTS(parts, count, 1, real_preadv()(file, parts, count, at));
+}
+
+REAL(ssize_t, preadv64, int, const struct iovec*, int, off64_t);
+PUBLIC ssize_t preadv64(int file, const struct iovec* parts, int count, off64_t at) {
+  WITH_PARTS(parts, count, 1, real_preadv64()(file, parts, count, at));
+}
+
+REAL(ssize_t, pwritev, int, const struct iovec*, int, off_t);
+PUBLIC ssize_t pwritev(int file, const struct iovec* parts, int count, off_t at) {
+  WITH_PARTS(parts, count, 0, real_pwritev()(file, parts, count, at));
+}
+
+REAL(ssize_t, pwritev64, int, const struct iovec*, int, off64_t);
+PUBLIC ssize_t pwritev64(int file, const struct iovec* parts, int count, off64_t at) {
+  WITH_PARTS(parts, count, 0, real_pwritev64()(file, parts, count, at));
+}
+
+REAL(ssize_t, recvmsg, int, struct msghdr*, int);
+PUBLIC ssize_t recvmsg(int socket, struct msghdr* message, int flags) {
+  WITH_PARTS(message->msg_iov, message->msg_iovlen, 1, real_recvmsg()(socket, message, flags));
+}
+
+REAL(ssize_t, sendmsg, int, const struct msghdr*, int);
+PUBLIC ssize_t sendmsg(int socket, const struct msghdr* message, int flags) {
+  WITH_PARTS(message->msg_iov, message->msg_iovlen, 0, real_sendmsg()(socket, message, flags));
+}
+
+REAL(ssize_t, process_vm_readv, pid_t, const struct iovec*, unsigned long, const struct iovec*, unsigned long,
+     unsigned long);
+PUBLIC ssize_t process_vm_readv(pid_t process, const struct iovec* here, unsigned long count, const struct iovec* there,
+                                unsigned long count_there, unsigned long flags) {
+  WITH_PARTS(here, count, 1, real_process_vm_readv()(process, here, count, there, count_there, flags));
+}
+
+REAL(ssize_t, process_vm_writev, pid_t, const struct iovec*, unsigned long, const struct iovec*, unsigned long,
+     unsigned long);
+PUBLIC ssize_t process_vm_writev(pid_t process, const struct iovec* here, unsigned long count,
+                                 const struct iovec* there, unsigned long count_there, unsigned long flags) {
+  WITH_PARTS(here, count, 0, real_process_vm_writev()(process, here, count, there, count_there, flags));
+}
+/* Those of FILE give large buffers to the kernel as they are. */
+#define WITH_ITEMS(memory, size, count, writes, call)    \
+  if (!is_watched()) return call;                        \
+  hooks->open(memory, (size) * (count), writes, CALLER); \
+  const size_t done = call;                              \
+  hooks->used(memory, done*(size), writes, CALLER);      \
+  return done
+
+REAL(size_t, fread, void*, size_t, size_t, FILE*);
+PUBLIC size_t fread(void* to, size_t size, size_t count, FILE* file) {
+  WITH_ITEMS(to, size, count, 1, real_fread()(to, size, count, file));
+}
+
+REAL(size_t, fwrite, const void*, size_t, size_t, FILE*);
+PUBLIC size_t fwrite(const void* from, size_t size, size_t count, FILE* file) {
+  WITH_ITEMS(from, size, count, 0, real_fwrite()(from, size, count, file));
+}
+
+#undef fread_unlocked
+#undef fwrite_unlocked
+REAL(size_t, fread_unlocked, void*, size_t, size_t, FILE*);
+PUBLIC size_t fread_unlocked(void* to, size_t size, size_t count, FILE* file) {
+  WITH_ITEMS(to, size, count, 1, real_fread_unlocked()(to, size, count, file));
+}
+
+REAL(size_t, fwrite_unlocked, const void*, size_t, size_t, FILE*);
+PUBLIC size_t fwrite_unlocked(const void* from, size_t size, size_t count, FILE* file) {
+  WITH_ITEMS(from, size, count, 0, real_fwrite_unlocked()(from, size, count, file));
+}
+
+/* What programs call that are compiled with -D_FORTIFY_SOURCE. */
+#define CHECKED(type, name, ...) \
+  REAL(type, name, __VA_ARGS__); \
+  PUBLIC type name(__VA_ARGS__)
+
+CHECKED(ssize_t, __read_chk, int, void*, size_t, size_t);
+ssize_t __read_chk(int file, void* to, size_t bytes, size_t room) {
+  WITH_BUFFER(ssize_t, to, bytes, 1, real___read_chk()(file, to, bytes, room));
+}
+
+CHECKED(ssize_t, __pread_chk, int, void*, size_t, off_t, size_t);
+ssize_t __pread_chk(int file, void* to, size_t bytes, off_t at, size_t room) {
+  WITH_BUFFER(ssize_t, to, bytes, 1, real___pread_chk()(file, to, bytes, at, room));
+}
+
+CHECKED(ssize_t, __pread64_chk, int, void*, size_t, off64_t, size_t);
+ssize_t __pread64_chk(int file, void* to, size_t bytes, off64_t at, size_t room) {
+  WITH_BUFFER(ssize_t, to, bytes, 1, real___pread64_chk()(file, to, bytes, at, room));
+}
+
+CHECKED(ssize_t, __recv_chk, int, void*, size_t, size_t, int);
+ssize_t __recv_chk(int socket, void* to, size_t bytes, size_t room, int flags) {
+  WITH_BUFFER(ssize_t, to, bytes, 1, real___recv_chk()(socket, to, bytes, room, flags));
+}
+
+CHECKED(ssize_t, __recvfrom_chk, int, void*, size_t, size_t, int, __SOCKADDR_ARG, socklen_t*);
+ssize_t __recvfrom_chk(int socket, void* to, size_t bytes, size_t room, int flags, __SOCKADDR_ARG sender,
+                       socklen_t* length) {
+  WITH_BUFFER(ssize_t, to, bytes, 1, real___recvfrom_chk()(socket, to, bytes, room, flags, sender, length));
+}
+
+CHECKED(size_t, __fread_chk, void*, size_t, size_t, size_t, FILE*);
+size_t __fread_chk(void* to, size_t room, size_t size, size_t count, FILE* file) {
+  WITH_ITEMS(to, size, count, 1, real___fread_chk()(to, room, size, count, file));
+}
+
+CHECKED(size_t, __fread_unlocked_chk, void*, size_t, size_t, size_t, FILE*);
+size_t __fread_unlocked_chk(void* to, size_t room, size_t size, size_t count, FILE* file) {
+  WITH_ITEMS(to, size, count, 1, real___fread_unlocked_chk()(to, room, size, count, file));
+}
+
+/* Any other: whatever may be an address is opened. */
+REAL(long, syscall, long, long, long, long, long, long, long);
+PUBLIC long syscall(long number, ...) {
+  va_list list;
+  long arguments[6];
+  va_start(list, number);
+  for (int i = 0; i < 6; ++i) arguments[i] = va_arg(list, long);
+  va_end(list);
+  if (is_watched()) {
+    for (int i = 0; i < 6; ++i) {
+      const void* memory;
+      memcpy(&memory, &arguments[i], sizeof memory);
+      /* Its length may be the argument behind it. */
+      const long length = i < 5 ? arguments[i + 1] : 0;
+      hooks->open(memory, length > 8 && length < 1L << 40 ? (size_t)length : 8, 1, CALLER);
+    }
+  }
+  return real_syscall()(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
+}
+
+/* ---- memory that the program gives back, or whose pages it changes ------------------------------------------------
+ */
+
+REAL(void, free, void*);
+PUBLIC void free(void* memory) {
+  if (is_watched() && memory != NULL) hooks->forget(memory, malloc_usable_size(memory));
+  real_free()(memory);
+}
+
+REAL(void*, realloc, void*, size_t);
+PUBLIC void* realloc(void* memory, size_t bytes) {
+  if (is_watched() && memory != NULL) hooks->forget(memory, malloc_usable_size(memory));
+  return real_realloc()(memory, bytes);
+}
+
+REAL(void*, reallocarray, void*, size_t, size_t);
+PUBLIC void* reallocarray(void* memory, size_t count, size_t size) {
+  if (is_watched() && memory != NULL) hooks->forget(memory, malloc_usable_size(memory));
+  return real_reallocarray()(memory, count, size);
+}
+
+REAL(int, munmap, void*, size_t);
+PUBLIC int munmap(void* memory, size_t bytes) {
+  if (is_watched()) hooks->forget(memory, bytes);
+  return real_munmap()(memory, bytes);
+}
+
+PUBLIC int mprotect(void* memory, size_t bytes, int protection) {
+  if (is_watched()) hooks->forget(memory, bytes);
+  return real_mprotect()(memory, bytes, protection);
+}
+
+REAL(int, madvise, void*, size_t, int);
+PUBLIC int madvise(void* memory, size_t bytes, int advice) {
+  if (is_watched()) hooks->forget(memory, bytes);
+  return real_madvise()(memory, bytes, advice);
+}
+
+REAL(void*, mremap, void*, size_t, size_t, int, void*);
+PUBLIC void* mremap(void* memory, size_t before, size_t after, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  void* const to = (flags & MREMAP_FIXED) != 0 ? va_arg(list, void*) : NULL;
+  va_end(list);
+  if (is_watched()) hooks->forget(memory, before);
+  return real_mremap()(memory, before, after, flags, to);
+}
+
+/* ---- signals ------------------------------------------------------------------------------------------------------
+ */
+
+/* A fault while its signal is blocked ends the program at once. */
+static void unblock(sigset_t* set) {
+  sigdelset(set, SIGSEGV);
+  sigdelset(set, SIGTRAP);
+}
+
+static int acts_on(int signal) {
+  return (signal == SIGSEGV || signal == SIGTRAP) && __atomic_load_n(&acts, __ATOMIC_SEQ_CST);
+}
+
+PUBLIC int sigaction(int signal, const struct sigaction* wanted, struct sigaction* before) {
+  struct sigaction changed;
+  if (wanted != NULL) {
+    changed = *wanted;
+    unblock(&changed.sa_mask);
+  }
+  if (!acts_on(signal)) return real_sigaction()(signal, wanted != NULL ? &changed : NULL, before);
+  hooks->action(signal, wanted != NULL ? &changed : NULL, before);
+  return 0;
+}
+
+REAL(sighandler_t, signal, int, sighandler_t);
+PUBLIC sighandler_t signal(int number, sighandler_t handler) {
+  if (!acts_on(number)) return real_signal()(number, handler);
+  struct sigaction wanted, before;
+  memset(&wanted, 0, sizeof wanted);
+  wanted.sa_handler = handler;
+  wanted.sa_flags = SA_RESTART;
+  hooks->action(number, &wanted, &before);
+  return before.sa_handler;
+}
+
+REAL(int, pthread_sigmask, int, const sigset_t*, sigset_t*);
+PUBLIC int pthread_sigmask(int how, const sigset_t* wanted, sigset_t* before) {
+  sigset_t changed;
+  if (wanted != NULL) changed = *wanted;
+  if (wanted != NULL && how != SIG_UNBLOCK) unblock(&changed);
+  return real_pthread_sigmask()(how, wanted != NULL ? &changed : NULL, before);
+}
+
+REAL(int, sigprocmask, int, const sigset_t*, sigset_t*);
+PUBLIC int sigprocmask(int how, const sigset_t* wanted, sigset_t* before) {
+  sigset_t changed;
+  if (wanted != NULL) changed = *wanted;
+  if (wanted != NULL && how != SIG_UNBLOCK) unblock(&changed);
+  return real_sigprocmask()(how, wanted != NULL ? &changed : NULL, before);
+}
