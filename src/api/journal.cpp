@@ -59,7 +59,11 @@ void Journal::detail(const std::string& sentence) {
 }
 
 void Journal::event(const std::string& name, const std::vector<Field>& fields) {
-  if (!speaks_ || dir_.empty()) return;
+  if (speaks_) event_of_rank(name, fields);
+}
+
+void Journal::event_of_rank(const std::string& name, const std::vector<Field>& fields) {
+  if (dir_.empty()) return;
   Json json{{"time", wall_clock()}, {"event", name}};
   for (const auto& field : fields) {
     const bool is_whole = !field.is_text && std::floor(field.number) == field.number && std::abs(field.number) < 9e15;

@@ -34,6 +34,8 @@ class Journal {
   static Field text(std::string name, std::string value) { return {std::move(name), std::move(value), 0, true}; }
   static Field number(std::string name, double value) { return {std::move(name), "", value, false}; }
   void event(const std::string& name, const std::vector<Field>& fields);
+  /// The same, whatever rank this is.
+  void event_of_rank(const std::string& name, const std::vector<Field>& fields);
 
   /// session.json, for the command line: who runs here and where the node directories are.
   struct About {

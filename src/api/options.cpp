@@ -352,6 +352,9 @@ std::vector<OptionInfo> options_of_the_way() {
        "`on`: SIGTERM and SIGUSR1 ask for a last checkpoint and a clean end; `off`: they are left alone"},
       {"progress", "auto",
        "`auto`: a thread of its own where MPI allows; `calls`: messages move inside calls of backstay"},
+      {"check_access", "off",
+       "`on` or 1: what computations do to regions is compared with what they declare; slow, and best by "
+       "`backstay run --check` (x86-64 with Linux)"},
       {"log", "normal", "`quiet`, `normal`, or `verbose` (a line for every checkpoint)"},
       {"kill", "",
        "for trying it out: RANK@CALL or nodeN@CALL kills itself at that call of checkpoint(), @repair: "
@@ -419,6 +422,7 @@ Result<Settings> read_options(const std::map<std::string, std::string>& given,
   s.throw_errors = values.choice("on_error", {"continue", "throw"}) == 1;
   s.signals = values.choice("signals", {"on", "off"}) == 0;
   s.progress_in_calls = values.choice("progress", {"auto", "calls"}) == 1;
+  s.check_access = values.choice("check_access", {"off", "on", "0", "1"}) % 2 == 1;
   s.log = static_cast<Log>(values.choice("log", {"quiet", "normal", "verbose"}));
   s.kills = kills_of(values);
   for (const auto& option : option_table())

@@ -62,6 +62,7 @@ struct Settings {
   bool throw_errors = false;
   bool signals = true;
   bool progress_in_calls = false;
+  bool check_access = false;  ///< computations are compared with their declarations
   Log log = Log::normal;
   std::vector<Kill> kills;
   /// "name=value" a line, of the options that have to be the same on all ranks.

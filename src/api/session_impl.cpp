@@ -218,6 +218,7 @@ void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
   if (settings_.advises) watcher_.emplace();
   engine_ = std::make_unique<engine::Engine>(std::move(config), std::move(hooks), std::move(app));
   value_or_throw(engine_->open());
+  if (settings_.check_access && !checker_) checker_.emplace(api::Checked{declared_, regions_, statics_});
   if (settings_.signals && !signals_) signals_ = std::make_unique<api::SignalListener>();
   describe_job(topology, app_comm);
 }
@@ -415,17 +416,20 @@ bool Session::Impl::begin(Computation computation, bool scoped) {
       way_ && running_.empty() && value_or_throw(way_->computation(number, declared_)) == select::Way::Turn::skip;
   if (!skips) value_or_throw(engine_->before(number));
   running_.push_back(number);
-  scoped_.push_back(scoped);
+  scopes_.push_back({scoped, !skips});
+  if (checker_ && !skips) checker_->begin(number, *journal_, rank);
   return !skips;
 }
 
 void Session::Impl::end_last(bool completed) {
   const auto computation = running_.back();
   running_.pop_back();
-  scoped_.pop_back();
+  const bool ran = scopes_.back().runs;
+  scopes_.pop_back();
   if (!completed && running_.empty() && way_ && !way_->is_gone_again())
     way_->lose(cat(declared_.signature_of(computation),
                    ", ended by an exception, which a replay cannot repeat: catch it inside of the computation"));
+  if (checker_ && ran) checker_->end(computation, completed, *journal_, rank);
   if (engine_) engine_->after(computation, completed);
 }
 
@@ -551,17 +555,20 @@ Resumed Session::Impl::found(const Result<Resumed>& outcome) {
 
 void Session::Impl::wait() {
   require_no_init("wait()");
+  open_memory();
   value_here(engine_->wait());
   report_failures();
 }
 
 Verified Session::Impl::verify() {
   require_no_init("verify()");
+  open_memory();
   return value_here(engine_->verify());
 }
 
 void Session::Impl::prune(int keep) {
   require_no_init("prune()");
+  open_memory();
   if (keep < 1) throw Error(Code::invalid_argument, cat("prune(", keep, ") would remove every line: keep 1 or more"));
   value_here(engine_->prune(static_cast<std::size_t>(keep)));
 }
@@ -688,6 +695,7 @@ bool Session::Impl::close() {
     open_ones().sessions.erase(this);
   }
 #endif
+  if (checker_) checker_->drop();
   end();
   if (!engine_) return true;
   try {
@@ -696,6 +704,7 @@ bool Session::Impl::close() {
     journal_->say(e.what());
   }
   say_advice();
+  if (checker_) checker_->sum_up(*journal_, rank);
   meet_to_close();
   engine_->give_up_undecided();
   const auto waited = engine_->drain();

@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 
+#include "api/checker.h"
 #include "api/journal.h"
 #include "api/options.h"
 #include "api/signals.h"
@@ -85,16 +86,17 @@ class Session::Impl {
   bool begin(Computation computation, bool scoped);
   /// The one that began last, unless that ends with leave().
   void end() {
-    if (!running_.empty() && !scoped_.back()) end_last(true);
+    if (!running_.empty() && !scopes_.back().ends_with_leave) end_last(true);
   }
   /// The last one that is scoped, and what it left open. Not `completed`: its body threw.
   void leave(bool completed) {
-    if (!running_.empty() && !scoped_.back()) end_last(completed);
+    if (!running_.empty() && !scopes_.back().ends_with_leave) end_last(completed);
     if (!running_.empty()) end_last(completed);
   }
   /// What was undecided of the newest checkpoint is saved, before memory changes in a way that nobody declares.
   void decide() {
     end();
+    open_memory();
     if (engine_) engine_->decide();
   }
   /// Where the program calls it; with place=best it looks for a signal only.
@@ -201,6 +203,7 @@ class Session::Impl {
     InCall(Impl& impl, const char* call) : impl_(impl) {
       impl.require_no_call(call);
       impl.end();
+      open_memory();
       impl.in_call_ = true;
     }
     ~InCall() { impl_.in_call_ = false; }
@@ -216,7 +219,11 @@ class Session::Impl {
   region::RegionSet statics_;
   select::Declared declared_;
   std::vector<std::size_t> running_;  ///< computations, inside each other
-  std::vector<bool> scoped_;          ///< of these: it ends with leave()
+  struct Scope {
+    bool ends_with_leave = false;
+    bool runs = true;  ///< no replay skips it
+  };
+  std::vector<Scope> scopes_;  ///< of these
   void end_last(bool completed);
   // ---- replay: see select/way.h
   bool has_begun_ = false;                ///< a computation, or checkpoint(), was called
@@ -245,6 +252,9 @@ class Session::Impl {
   void forget_mark();
   void say_advice();
   Outcome take(bool forced);
+  std::optional<api::Checker> checker_;  ///< with the option check_access
+  /// The session is about to use the regions, perhaps inside of a computation.
+  static void open_memory() { check::AccessCheck::give_up_all(); }
   std::shared_ptr<store::Store> memory_;  ///< of level memory: it outlives the engine
   std::string local_dir_;
   int node_ = 0;

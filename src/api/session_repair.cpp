@@ -34,6 +34,7 @@ void Session::Impl::loop(const std::function<void()>& body) {
     throw Error(Code::invalid_argument,
                 "loop() was called after replay(): a body that runs again is replayed from its beginning, so call "
                 "replay() inside of it");
+  open_memory();
   const Depth depth(loops_);
   left_by_error_ = false;
   const auto forget_what_it_protected = what_was_protected();
