@@ -8,6 +8,9 @@ set(BACKSTAY_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/backstay)
 
 install(TARGETS backstay EXPORT backstay
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT library)
+if(TARGET backstay_check_preload)
+  install(TARGETS backstay_check_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
+endif()
 set(no_mpi_header)
 if(NOT BACKSTAY_HAVE_MPI)
   set(no_mpi_header PATTERN backstay_mpi.h EXCLUDE)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import guard
+from . import checked_access, guard
 from .mpirun import TERMINAL, Launcher, LaunchError
 
 
@@ -43,6 +43,7 @@ class Job:
     options: dict[str, str] = field(default_factory=dict)
     hang: float | None = None
     pause: float = 1.0
+    preload: Path | None = None  # what comes before the program's libraries, where its accesses are checked
     output: Path | None = None  # where the application's output goes instead of this process's own; it is added to
 
     def processes(self) -> int:
@@ -88,6 +89,8 @@ class Job:
             env["BACKSTAY_SPARES"] = str(self.spares)
         if terminal:
             env[TERMINAL] = "1"
+        if self.preload:
+            env = checked_access.environment(env, self.preload)
         if self.kills_of(attempt):
             env["BACKSTAY_KILL"] = ",".join(kill.text() for kill in self.kills_of(attempt))
         return env

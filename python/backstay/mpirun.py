@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TERMINAL = "_BACKSTAY_TERMINAL"  # 1 for the ranks of a launch whose stderr comes to a terminal, which mpirun hides
+CHECKED = ("LD_PRELOAD", "MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_")  # for ranks whose accesses are checked
 SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID", "JOB_ID")
 
 
@@ -43,8 +44,9 @@ class Launcher:
                 environment.setdefault("OMPI_MCA_async_mpi_finalize", "1")
                 words += ["-x", "OMPI_MCA_async_mpi_finalize"]
             # Ranks on other machines get only the variables that are named.
+            checked = CHECKED if "BACKSTAY_CHECK_ACCESS" in environment else ()
             for name in sorted(environment):
-                if name.startswith("BACKSTAY_") or name == TERMINAL:
+                if name.startswith("BACKSTAY_") or name == TERMINAL or name in checked:
                     words += ["-x", name]
         return [*words, "-n", str(ranks)]
 

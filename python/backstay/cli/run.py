@@ -1,5 +1,6 @@
 """`backstay run`: launches a job and launches it again after a failure."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -8,6 +9,7 @@ from typing import Annotated, Optional
 
 import typer
 
+from .. import checked_access
 from ..job import Job, absolute, find_app, parse_kill, parse_options
 from ..launch import run_job, say
 from ..lines import Problem
@@ -42,6 +44,9 @@ def run(
     hang: Annotated[
         Optional[float], typer.Option(help="Without output or event for so many seconds: a failure.")
     ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare what declared computations do with what they declare; slow.")
+    ] = False,
     mpirun: Annotated[Optional[str], typer.Option(help="The launcher. [default: mpirun or mpiexec on PATH]")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Sum up as JSON in the last line of the output.")] = False,
 ) -> None:
@@ -51,6 +56,7 @@ def run(
     """
     try:
         options = parse_options(opt or []) | _own_options(levels, interval, every)
+        options |= {"check_access": "on"} if check else {}
         job = Job(
             app=find_app(command[0]),
             arguments=tuple(command[1:]),
@@ -63,8 +69,10 @@ def run(
             kills=tuple(parse_kill(text, ranks, nodes) for text in _kills(kill)),
             options=options,
             hang=hang,
+            preload=checked_access.library() if check else None,
         )
-        report = run_job(job)
+        with checked_access.summed_up(job) if check else contextlib.nullcontext():
+            report = run_job(job)
     except (LaunchError, Problem) as problem:
         say(str(problem))
         with output_may_fail():
