@@ -395,6 +395,38 @@ TEST_F(CheckSafetyTest, many_threads_on_the_same_pages_compute_what_they_would) 
   }
 }
 
+/// Pages are closed and opened under them all the time. They are accused, as nobody knows whose they are.
+TEST_F(CheckSafetyTest, threads_that_outlive_computations_lose_nothing) {
+  std::atomic<bool> stop{false};
+  std::array<std::uint64_t, 3> counted{};
+  std::fill(f.begin(), f.end(), 0);
+  std::fill(g.begin(), g.end(), 0);
+  session([&](Session& run) {
+    const auto it = run.declare("it", {reads("u"), writes("f").in({{0, n / 2}})});
+    const auto other = run.declare("other", {writes("g").in({{1, 2}}), reads("f")});
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < counted.size(); ++t)
+      threads.emplace_back([&, t] {
+        for (std::uint64_t i = 0; !stop; ++i, ++counted[t])
+          for (auto* x : {&f, &g}) (*x)[n / 2 + 3 * (i * 37 % 4000) + t] += 1;
+      });
+    for (int i = 0; i < 150; ++i) {
+      run.compute(it, [&] { std::fill(f.begin(), f.begin() + n / 2, i); });
+      run.compute(other, [&] { g[1] = f[3]; });
+      if (i % 20 == 0) run.checkpoint();
+    }
+    stop = true;
+    for (auto& thread : threads) thread.join();
+  });
+  for (std::size_t t = 0; t < counted.size(); ++t)
+    for (auto* x : {&f, &g}) {
+      double sum = 0;
+      for (std::size_t k = 0; k < 4000; ++k) sum += (*x)[n / 2 + 3 * k + t];
+      EXPECT_EQ(sum, static_cast<double>(counted[t])) << t;
+    }
+  EXPECT_EQ(g[1], 149);
+}
+
 TEST_F(CheckSafetyTest, a_child_that_is_forked_in_a_computation_has_all_memory) {
   compute([&] {
     for (std::size_t i = 0; i < 100; ++i) f[i] = 1;

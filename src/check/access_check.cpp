@@ -33,6 +33,7 @@ AccessCheck::~AccessCheck() {
     give_up();
     (void)end({}, false, moved);
   }
+  if (fences_ != nullptr) fences_->release(this);
 }
 
 bool AccessCheck::is_due(int number) {

@@ -210,12 +210,12 @@ Fences::Then Fences::look_at_page(Page& page, const Use& use) {
 
 /// One that another thread has opened by now is tried again, as is what was closed when the fault happened.
 Fences::Then Fences::look_at(const Use& use) {
-  Page* const page = run_ ? page_at(use.at) : nullptr;
+  Page* const page = is_closed() ? page_at(use.at) : nullptr;
   return page == nullptr || page->open ? Then::not_ours : look_at_page(*page, use);
 }
 
 void Fences::after_step(std::byte* at) {
-  Page* const page = run_ ? page_at(at) : nullptr;
+  Page* const page = is_closed() ? page_at(at) : nullptr;
   if (page == nullptr || page->open) return;
   if (page->is_exact()) {
     make_readable(*page);  // another thread may have closed it
@@ -344,7 +344,7 @@ void Fences::hook_open(const void* memory, std::size_t bytes, int writes, const 
   if (present_ == nullptr || bytes == 0) return;
   const QuietHold hold;
   auto& fences = *present_;
-  if (!fences.run_) return;
+  if (!fences.is_closed()) return;
   std::byte *const begin = bytes_at(memory), *const end = begin + bytes;
   fences.for_each_closed(begin, end, [&](Page& page) {
     if (writes != 0) return fences.open_page(page);
@@ -365,7 +365,7 @@ void Fences::hook_open(const void* memory, std::size_t bytes, int writes, const 
 void Fences::hook_used(const void* memory, std::size_t bytes, int writes, const void* code) {
   if (present_ == nullptr || bytes == 0) return;
   const QuietHold hold;
-  if (present_->run_)
+  if (present_->is_closed())
     present_->note_range(bytes_at(memory), bytes_at(memory) + bytes, writes != 0,
                          reinterpret_cast<std::uintptr_t>(code), 0);
 }
@@ -394,7 +394,7 @@ void Fences::hook_forget(const void* memory, std::size_t bytes) {
   if (present_ == nullptr || bytes == 0) return;
   const QuietHold hold;
   auto& fences = *present_;
-  if (!fences.run_) return;
+  if (!fences.is_closed()) return;
   std::byte *const begin = bytes_at(memory), *const end = begin + bytes;
   for (auto& region : fences.run_->regions) {
     const auto& layout = region.layout();

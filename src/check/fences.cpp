@@ -34,7 +34,11 @@ Fences* Fences::get() {
 // ---- a computation -----------------------------------------------------------------------------------------------
 
 std::pmr::vector<Watched>* Fences::begin(const void* owner, std::size_t regions) {
-  if (run_ && owner_ != owner) return nullptr;
+  {
+    const QuietHold hold;
+    if (owner_ != nullptr && owner_ != owner) return nullptr;
+    owner_ = owner;
+  }
   open(true);
   install();
   {
@@ -44,7 +48,6 @@ std::pmr::vector<Watched>* Fences::begin(const void* owner, std::size_t regions)
   pool_.release();
   const QuietHold hold;
   auto& run = run_.emplace(&pool_);
-  owner_ = owner;
   run.seed = ++runs_ * 0x2545f4914f6cdd1dULL;
   run.regions.reserve(regions);
   return &run.regions;
@@ -57,6 +60,12 @@ void Fences::close(const Ranges& ranges, std::uint64_t turn, const Suspects& sus
   auto& pages = run_->pages;
   const QuietHold hold;  // no memory is given back from here on: that comes to hook_forget()
   ++changes_;
+  run_->state = Run::State::closed;
+  if (run_->is_early) {  // another thread's session needs all memory at this moment
+    for (auto& page : pages) open_page(page);
+    run_->state = Run::State::over;
+    return;
+  }
   __atomic_store_n(services_->watching, pages.empty() ? 0 : 1, __ATOMIC_SEQ_CST);
   for (auto& page : pages) page.now = page.closed;
   for (std::size_t i = 0, n = 1; i < pages.size(); i += n) {  // neighbours together
@@ -115,8 +124,10 @@ void Fences::give_patterns(std::uint64_t turn, const Suspects& suspects) {
   for (std::size_t i = 0; i < count; ++i) {
     Page& page = run_->pages[candidates[(before + i) % candidates.size()]];
     page.exact = new (pool_.allocate(sizeof(Exact), alignof(Exact))) Exact;
-    give_pattern(page, suspects);
   }
+  // From here on nothing fails, and whoever begins the next one takes the patterns out before.
+  for (auto& page : run_->pages)
+    if (page.exact != nullptr) give_pattern(page, suspects);
 }
 
 void Fences::give_pattern(Page& page, const Suspects& suspects) {
@@ -230,16 +241,28 @@ void Fences::open_every_page() {
 }
 
 void Fences::open(bool early) {
-  if (!run_) return;
   const QuietHold hold;
+  if (!run_) return;
   ++changes_;
   run_->is_early = run_->is_early || early;
-  open_every_page();
-  __atomic_store_n(services_->watching, 0, __ATOMIC_SEQ_CST);
+  if (run_->state == Run::State::begins) return;  // in another thread, which will see that
+  if (run_->state == Run::State::closed) {
+    open_every_page();
+    __atomic_store_n(services_->watching, 0, __ATOMIC_SEQ_CST);
+    run_->state = Run::State::over;
+  }
   // What is left in them of patterns goes in end(), which looks for it; early it must go now.
   if (!early) return;
   for (auto& page : run_->pages) open_page(page);
   run_->pages.clear();
+}
+
+void Fences::release(const void* owner) {
+  if (owner_ != owner) return;
+  open(true);
+  const QuietHold hold;
+  run_.reset();
+  owner_ = nullptr;
 }
 
 std::vector<Finding> Fences::end(const std::vector<bool>& moved, Suspects& suspects) {

@@ -49,6 +49,8 @@ class Fences {
   /// Closes pages of `ranges`; `turn` steers which, where there are too many.
   void close(const Ranges& ranges, std::uint64_t turn, const Suspects& suspects);
   [[nodiscard]] bool is_open(const void* owner) const { return run_.has_value() && owner_ == owner; }
+  /// This owner has begun, perhaps, and will not end.
+  void release(const void* owner);
   /// All pages are open again, and what was seen stays known. `early`: before the end of the computation.
   void open(bool early);
   /// After open(), for each region: its memory is another by now, or gone.
@@ -97,7 +99,8 @@ class Fences {
     std::pmr::vector<std::array<Seen, 3>> seen;
     std::uint64_t seed = 0;
     int steps = 0;
-    bool is_early = false;
+    bool is_early = false;  ///< nothing is known of what it has left undone
+    enum class State { begins, closed, over } state = State::begins;
   };
   struct Place {
     const Watched* region = nullptr;  ///< none: what lies there is of nobody
@@ -114,6 +117,7 @@ class Fences {
   };
 
   explicit Fences(backstay_check_attach_function attach);
+  [[nodiscard]] bool is_closed() const { return run_ && run_->state == Run::State::closed; }
   static std::pmr::memory_resource& own_pages();
   static Fences* make();
   void install();

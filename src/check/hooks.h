@@ -45,7 +45,7 @@ struct backstay_check_services {
   int (*protect)(void* memory, size_t bytes, int protection);                          /**< likewise, mprotect() */
 };
 
-/** Found by dlsym(). */
+/** Found by dlsym(). NULL: there is one in this process already. */
 typedef const struct backstay_check_services* (*backstay_check_attach_function)(
     const struct backstay_check_hooks* hooks);
 #define BACKSTAY_CHECK_ATTACH "backstay_check_attach"

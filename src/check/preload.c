@@ -69,7 +69,9 @@ PUBLIC const struct backstay_check_services* backstay_check_attach(const struct 
 const struct backstay_check_services* backstay_check_attach(const struct backstay_check_hooks* given) {
   static const struct backstay_check_services services = {
       backstay_check_version, &watching, &acts, thread_of, really_act, really_protect};
-  __atomic_store_n(&hooks, given, __ATOMIC_SEQ_CST);
+  const struct backstay_check_hooks* before = NULL; /* of another copy of the library in this process */
+  if (!__atomic_compare_exchange_n(&hooks, &before, given, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) && before != given)
+    return NULL;
   return &services;
 }
 
