@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/result.h"
 #include "base/text.h"
 
 namespace backstay::check {
