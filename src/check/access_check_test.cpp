@@ -187,7 +187,10 @@ TEST_F(AccessCheckTest, threads_are_seen) {
 template <class T>
 class One {
  public:
-  explicit One(std::size_t n) : x(n, T(1)) { mallopt(M_MMAP_THRESHOLD, 65536); }
+  explicit One(std::size_t n) {
+    mallopt(M_MMAP_THRESHOLD, 65536);  // before there is an array
+    x.assign(n, T(1));
+  }
   std::vector<Finding> run(const std::function<void()>& body) {
     View view;
     view.data = reinterpret_cast<std::byte*>(x.data());
