@@ -80,7 +80,7 @@ for step in range(6):
     run.compute(pieces, in_pieces)
     u /= comm.allreduce(float(g.max()))
     if sys.argv[1] == "wrong":
-        run.compute(add, comm.Sendrecv, g, right, 0, g, left)
+        run.compute(add, comm.Sendrecv_replace, g, right, 0, left)
 print("rank", rank, repr(float(u.sum())), repr(float(f.sum())), repr(float(g.sum())), flush=True)
 """
 
