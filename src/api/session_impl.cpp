@@ -414,7 +414,10 @@ bool Session::Impl::begin(Computation computation, bool scoped) {
   // Of those inside of each other the outermost counts.
   const bool skips =
       way_ && running_.empty() && value_or_throw(way_->computation(number, declared_)) == select::Way::Turn::skip;
-  if (!skips) value_or_throw(engine_->before(number));
+  if (const auto ready = skips ? Result<void>{} : engine_->before(number); !ready) {
+    if (way_) way_->lose("a computation was refused, so that the way of this program cannot be gone again");
+    detail::raise(ready.failure());
+  }
   running_.push_back(number);
   scopes_.push_back({scoped, !skips});
   if (checker_ && !skips) checker_->begin(number, *journal_, rank);
