@@ -96,6 +96,9 @@ Result<void> make_names_durable(store::Store& store, const std::string& level) {
 
 Result<void> prepare(store::Store& store, const std::string& level, std::uint64_t line,
                      const std::vector<std::uint64_t>& whole) {
+  if (line > largest_line)
+    return fail(Code::limit, "lines have numbers up to ", largest_line,
+                ", and there is a directory of that number: move it ", "away, no run of backstay has made it");
   BACKSTAY_TRY(store.make_dir(level));
   const auto retired = unused(store, level, line, whole);
   if (!retired) return retired.failure();

@@ -37,7 +37,8 @@ Result<void> make_names_durable(store::Store& store, const std::string& level);
 
 /// A directory for the line: a retired one under a new name, so that its pages are used again, or a new one. Those of
 /// the lines in `whole` are left alone even if this store has no manifest of them: a job that died between the renames
-/// of two stores has left a line that is whole by the manifest of the other.
+/// of two stores has left a line that is whole by the manifest of the other. Code::limit: nobody would find that number
+/// again.
 Result<void> prepare(store::Store& store, const std::string& level, std::uint64_t line,
                      const std::vector<std::uint64_t>& whole = {});
 /// Removes the line's directory, so that a full store has its room back. Only for a line whose manifest has not been

@@ -21,6 +21,16 @@ TEST(catalog, an_empty_store_holds_nothing) {
   EXPECT_TRUE(scan(*store, "shared")->empty());
 }
 
+TEST(catalog, a_number_that_would_not_be_found_again_is_refused) {
+  const auto store = store::make_memory_store();
+  write(*store, 1'000'000'000'000'000);
+  EXPECT_EQ(scan(*store, "shared")->size(), 1U);
+  const auto refused = prepare(*store, "shared", 1'000'000'000'000'001);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.failure().code, Code::limit);
+  EXPECT_EQ(scan(*store, "shared")->size(), 1U);
+}
+
 TEST(catalog, a_line_exists_from_its_commit_to_its_retirement) {
   const auto store = store::make_memory_store();
   ASSERT_TRUE(prepare(*store, "shared", 1).ok());
