@@ -42,6 +42,10 @@ def test_all_met_is_said_only_when_all_are():
         {"what": "rebuild", "store": "shm", "ranks": 8, "mib": 64, "lost": 1, "rebuild_per_limit": 1.5},
         row("repair", median=0.2, worst=1.0, times_faster_without_pause=6),
         row("init", n=64, alone_per_plain=0.5, alone_per_recorded_cpu=0.9, log_per_static=0.05),
+        {"what": "computation", "store": "shm", "ranks": 1, "loop_ns": 20, "access_ns": 0.1},
+        {"what": "replay", "store": "shm", "ranks": 1, "ms_per_1000": 0.5},
+        {"what": "tea2d", "store": "shm", "ranks": 1, "bytes_per_least": 1.0, "bytes_per_state": 0.05},
+        {"what": "clover3d", "store": "shm", "ranks": 8, "bytes_per_least": 1.01, "bytes_per_state": 0.17},
         tgv | {"what": "weight", "longer": 1.0},
     ]
     assert run.bar_lines([*rows, tgv])[1]
