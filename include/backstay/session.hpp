@@ -265,6 +265,16 @@ struct Scopes;
 /// What a replay can give back.
 template <class T>
 constexpr bool can_be_kept = std::is_trivially_copyable_v<T> && !std::is_reference_v<T> && !points_elsewhere<T>::value;
+/// Equal values are equal bytes, where the compiler can tell what holds no value.
+template <class T>
+std::array<std::byte, sizeof(T)> bytes_of(T value) {
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_clear_padding)
+  __builtin_clear_padding(&value);
+#endif
+#endif
+  return std::bit_cast<std::array<std::byte, sizeof(T)>>(value);
+}
 }  // namespace detail
 /// One run of one program (or of one of its coupled codes) under protection.
 ///
@@ -361,7 +371,7 @@ class BACKSTAY_EXPORT Session {
       if (scope.runs()) std::forward<Body>(body)();
     } else if constexpr (detail::can_be_kept<Value>) {
       std::array<std::byte, sizeof(Value)> bytes{};
-      if (scope.runs()) bytes = std::bit_cast<decltype(bytes)>(std::forward<Body>(body)());
+      if (scope.runs()) bytes = detail::bytes_of(std::forward<Body>(body)());
       keep(bytes, true);
       return std::bit_cast<Value>(bytes);
     } else {

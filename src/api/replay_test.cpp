@@ -203,7 +203,8 @@ TEST_F(ReplayTest, another_way_is_refused_where_it_begins_and_the_line_is_as_it_
       refusal([&] { go(3); }),
       "number 3 of the computations and results of the replay is the computation 'step' that updates u, and in the "
       "run that is replayed it was the computation 'look' that reads u: the program must go the same way, so its "
-      "input and its options must be the same, and what decides on it must come from computations or be told to "
+      "input and its options, place among them, must be the same, and what decides on it must come from computations "
+      "or be told to "
       "result(), clocks and random numbers included");
   EXPECT_EQ(go(2), 8);
 }
@@ -344,6 +345,70 @@ TEST_F(ReplayTest, a_body_between_begin_and_end_is_skipped_or_runs_in_vain) {
   EXPECT_EQ(go(false), std::pair(4.0, 4));
 }
 
+TEST_F(ReplayTest, what_is_protected_stays_so_and_the_beginning_ends_once) {
+  std::vector<double> u(10), w(10);
+  Session session(alone, options());
+  session.protect("u", u);
+  const auto step = session.declare("step", {updates("u")});
+  session.replay();
+  session.compute(step, [] {});
+  EXPECT_NE(refusal([&] { session.protect("w", w); }).find("protect() was called after replay()"), std::string::npos);
+  EXPECT_NE(refusal([&] { session.unprotect("u"); }).find("unprotect() was called after replay()"), std::string::npos);
+  session.init_done();
+  EXPECT_EQ(refusal([&] { session.init_done(); }), "init_done() was called twice: a program has one beginning");
+  Session other(alone, options({{"dir", dir_.string() + "/other"}}));
+  other.init_done();
+  EXPECT_NE(refusal([&] { other.replay(); }).find("after init_done()"), std::string::npos);
+}
+
+TEST_F(ReplayTest, behind_the_place_what_is_computed_anew_belongs_to_the_data) {
+  std::random_device device;  // other numbers in each launch
+  for (int launch = 0; launch < 4; ++launch) {
+    std::vector<double> u(10, 0), f(10, 0);
+    double sum = 0;
+    Session session(alone, options());
+    session.protect("u", u);
+    session.protect("f", f);
+    const auto kick = session.declare("kick", {updates("u")});
+    const auto flux = session.declare("flux", {reads("u"), writes("f")});
+    session.replay();
+    for (int i = 0; i < 3 + launch; ++i) {
+      session.checkpoint();
+      sum += session.compute(kick, [&] {
+        const double by = device() % 1000;
+        u[0] += by;
+        return by;
+      });
+      session.compute(flux, [&] { f = u; });
+    }
+    session.wait();
+    EXPECT_EQ(session.status().failed, 0U) << session.status().last_error;
+    EXPECT_EQ(u[0], sum) << "launch " << launch;
+    EXPECT_EQ(f[0], sum);
+  }
+}
+
+TEST_F(ReplayTest, a_beginning_that_returns_something_else_is_refused) {
+  const auto go = [&](int input, int steps) {
+    std::vector<double> u(4);
+    Session session(alone, options());
+    session.protect("u", u);
+    const auto read = session.declare("read", {writes("u")});
+    const auto step = session.declare("step", {updates("u")});
+    session.replay();
+    session.compute(read, [&] { return u.assign(4, input), input; });
+    session.init_done();
+    for (int i = 0; i < steps; ++i) {
+      session.compute(step, [&] { u[0] += 1; });
+      session.checkpoint();
+    }
+  };
+  go(1, 3);
+  EXPECT_NE(refusal([&] { go(7, 5); }).find("returned something else than in the run that saved the line"),
+            std::string::npos);
+  go(1, 5);
+}
+
 // ---- what is never changed -----------------------------------------------------------------------------------------
 
 /// A mesh that the program fills, a table that computations of its beginning fill, and u, which changes.
@@ -445,7 +510,6 @@ TEST_F(ReplayTest, the_beginning_ends_between_computations_and_where_it_ended) {
     Session session(alone, options());
     session.protect("u", u);
     const auto step = session.declare("step", {updates("u")});
-    session.init_done();  // without a way it means nothing
     session.replay();
     for (int i = 0; i < computations; ++i) session.compute(step, [] {});
     if (computations == 2) {
@@ -455,9 +519,8 @@ TEST_F(ReplayTest, the_beginning_ends_between_computations_and_where_it_ended) {
       session.checkpoint(now);
       session.wait();
     } else {
-      EXPECT_NE(
-          refusal([&] { session.init_done(); }).find("init_done() was called 3 computations and results after the"),
-          std::string::npos);
+      EXPECT_NE(refusal([&] { session.init_done(); }).find("init_done() came after event 3 of the computations"),
+                std::string::npos);
     }
   }
   Session session(alone, options({{"dir", dir_.string() + "/other"}}));

@@ -26,6 +26,7 @@ int Session::size() const { return impl_->size; }
 
 void Session::protect(RegionSpec spec) {
   impl_->require_no_call("protect()");
+  impl_->require_no_way("protect()");
   impl_->end();
   const std::string trouble = format::why_not_a_region_name(spec.name);
   if (!trouble.empty()) throw Error(Code::invalid_argument, trouble);
@@ -44,6 +45,7 @@ void Session::protect(RegionSpec spec) {
 
 void Session::unprotect(std::string_view name) {
   impl_->require_no_call("unprotect()");
+  impl_->require_no_way("unprotect()");
   impl_->decide();
   const bool is_static = impl_->statics().find(name) != nullptr;
   detail::value_or_throw((is_static ? impl_->statics() : impl_->regions()).remove(name));

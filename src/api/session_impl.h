@@ -75,6 +75,13 @@ class Session::Impl {
       throw Error(Code::invalid_argument,
                   cat(call, " was called from within checkpoint() or resume(): a save or load callback may not"));
   }
+  /// A line is put back, at the place, into what was protected when the way began.
+  void require_no_way(const char* call) const {
+    if (way_)
+      throw Error(Code::invalid_argument,
+                  cat(call, " was called after replay(), which has looked at what is protected: ",
+                      "protect all before it, and leave it so"));
+  }
   void require_no_init(const char* call) const {
     if (in_init_)
       throw Error(Code::invalid_argument,
@@ -227,6 +234,7 @@ class Session::Impl {
   void end_last(bool completed);
   // ---- replay: see select/way.h
   bool has_begun_ = false;                ///< a computation, or checkpoint(), was called
+  bool beginning_is_over_ = false;        ///< init_done() was called
   std::optional<select::Way> way_;        ///< since replay()
   std::unique_ptr<engine::Aside> aside_;  ///< while it is gone again
   std::uint64_t replayed_line_ = 0;

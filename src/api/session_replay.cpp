@@ -34,6 +34,8 @@ Resumed Session::Impl::replay() {
   require_no_init("replay()");
   const InCall in_call(*this, "replay()");
   if (way_) throw Error(Code::invalid_argument, "replay() was called twice: one way leads to a line");
+  if (beginning_is_over_)
+    throw Error(Code::invalid_argument, "replay() was called after init_done(): the beginning is part of the way");
   if (has_begun_)
     throw Error(
         Code::invalid_argument,
@@ -65,6 +67,7 @@ void Session::Impl::init_done() {
   end();
   if (!running_.empty())
     throw Error(Code::invalid_argument, "init_done() was called inside of a computation: call it between two");
+  beginning_is_over_ = true;
   if (!way_) return;
   detail::value_or_throw(way_->end_beginning());
   begin_way();
@@ -148,7 +151,8 @@ void Session::Impl::say_advice() {
 
 void Session::Impl::keep(MutableByteView value, bool of_computation) {
   if (!of_computation) end();
-  if (way_ && running_.size() == (of_computation ? 1 : 0)) detail::value_or_throw(way_->result(value));
+  if (!way_ || running_.size() != (of_computation ? 1 : 0)) return;
+  detail::value_or_throw(of_computation ? way_->computed(value) : way_->result(value));
 }
 
 void Session::Impl::refuse_replay(Computation computation) const {
@@ -171,7 +175,7 @@ void Session::Impl::forget_way() {
   if (way_ && regions_.find(format::replay_region) != nullptr) (void)regions_.remove(format::replay_region).ok();
   way_.reset();
   aside_.reset();
-  has_begun_ = false;
+  has_begun_ = beginning_is_over_ = false;
   if (watcher_) watcher_.emplace();
   mark_.clear();
   look_at_ = 16;

@@ -302,7 +302,7 @@ const char* name_of(std::int64_t meeting) {
                                     "verify()",
                                     "prune()",
                                     "wait()",
-                                    "compute()",
+                                    "compute() with place=best",
                                     "the end of its session"};
   return names[static_cast<std::size_t>(meeting)];
 }

@@ -305,9 +305,13 @@ Result<void> OpenLine::leave_out_as_made(std::set<std::string>& left_out) {
     if (made == made_.end()) {
       const auto crc = crc_of(spec);
       if (!crc) return crc.failure();
-      made = made_.emplace(spec.name, *crc).first;
+      made = made_.emplace(spec.name, std::pair(view->shape, *crc)).first;
     }
-    leave_out({spec.name, view->shape, static_cast<std::int64_t>(spec.type.size)}, made->second);
+    if (made->second.first != view->shape) {
+      changed_.insert(spec.name);  // outside of computations
+      continue;
+    }
+    leave_out({spec.name, view->shape, static_cast<std::int64_t>(spec.type.size)}, made->second.second);
     left_out.insert(spec.name);
   }
   return {};

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/line_reader.h"
@@ -119,7 +120,7 @@ class OpenLine {
   std::optional<Known> known_;
   std::vector<bool> begun_;        ///< computations, since the way began
   std::set<std::string> changed_;  ///< regions that those may have changed, or that do not belong to the way
-  std::map<std::string, std::uint32_t> made_;  ///< CRCs of regions that are as the beginning made them
+  std::map<std::string, std::pair<Extents, std::uint32_t>> made_;  ///< shapes and CRCs of regions that are as made
   std::uint64_t left_out_bytes_ = 0;
 };
 

@@ -112,7 +112,8 @@ Result<void> Replay::check(Event event) const {
   if (next() == event) return {};
   return fail(Code::mismatch, "number ", done_ + 1, " of the computations and results of the replay is ",
               name_of(event), ", and in the run that is replayed it was ", name_of(next()),
-              ": the program must go the same way, so its input and its options must be the same, and what decides on "
+              ": the program must go the same way, so its input and its options, place among them, must be the same, "
+              "and what decides on "
               "it must come from computations or be told to result(), clocks and random numbers included");
 }
 
@@ -138,6 +139,11 @@ ReplayLog Replay::log() const {
   out.surprises_.assign(surprises_.begin(), surprises_.begin() + static_cast<std::ptrdiff_t>(taken_surprises_));
   out.results_.assign(results_.begin(), results_.begin() + static_cast<std::ptrdiff_t>(next_result_));
   return out;
+}
+
+std::optional<ByteView> Replay::next_result(std::size_t bytes) const {
+  if (at_end() || !(next() == Event::result(bytes)) || bytes > results_.size() - next_result_) return {};
+  return ByteView(results_).subspan(next_result_, bytes);
 }
 
 Result<void> Replay::computation(std::uint32_t number) {

@@ -83,6 +83,8 @@ class Replay {
   }
   [[nodiscard]] std::uint64_t done() const { return done_; }
   [[nodiscard]] std::uint64_t events() const { return events_; }
+  /// The result that is next, if there is one of so many bytes.
+  [[nodiscard]] std::optional<ByteView> next_result(std::size_t bytes) const;
   /// Code::mismatch: another computation is next, or a result, or nothing. The replay stands still.
   Result<void> computation(std::uint32_t number);
   /// Fills in the result. Code::mismatch as above, or another size; Code::corrupt: the log has no bytes for it.

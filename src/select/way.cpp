@@ -1,5 +1,7 @@
 #include "select/way.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/text.h"
@@ -38,18 +40,19 @@ Result<void> Way::go_again(ByteView saved) {
 }
 
 Result<Way::Turn> Way::take(std::uint32_t event) {
+  if (is_followed() && !replay_->next_is(event)) leave();
   if (!replay_) {
     log_.computation(event);
     return Turn::run;
   }
   BACKSTAY_TRY(replay_->computation(event));
   const Turn turn = replay_->done() < place_ ? Turn::skip : replay_->done() == place_ ? Turn::stop : Turn::run;
-  leave_if_at_end();
+  if (replay_->at_end()) leave();
   return turn;
 }
 
-void Way::leave_if_at_end() {
-  if (!replay_->at_end()) return;
+/// What comes is recorded behind what came so far.
+void Way::leave() {
   log_ = replay_->log();
   replay_.reset();
 }
@@ -69,11 +72,14 @@ Result<Way::Turn> Way::computation(std::size_t number, const Declared& declared)
 
 Result<void> Way::end_beginning() {
   const auto events = replay_ ? replay_->done() : log_.events();
+  if (beginning_is_over_)
+    return fail(Code::invalid_argument, "init_done() was called twice: a program has one beginning");
   if (is_gone_again() && beginning_ > 0 && events != beginning_)
-    return fail(Code::mismatch, "init_done() was called ", events,
-                " computations and results after the beginning, and ", beginning_,
-                " after it in the run that is replayed: the program must go the same way");
+    return fail(Code::mismatch, "init_done() came after event ", events,
+                " of the computations and results, and after event ", beginning_,
+                " in the run that is replayed: the program must go the same way");
   beginning_ = events;
+  beginning_is_over_ = true;
   return {};
 }
 
@@ -82,13 +88,25 @@ bool Way::next_is_checkpoint() const { return replay_ && replay_->next_is(checkp
 Result<Way::Turn> Way::checkpoint() { return take(checkpoint_event); }
 
 Result<void> Way::result(MutableByteView value) {
+  if (is_followed() && !replay_->next_result(value.size())) leave();
   if (!replay_) {
     log_.result(value);
     return {};
   }
   BACKSTAY_TRY(replay_->result(value));
-  leave_if_at_end();
+  if (replay_->at_end()) leave();
   return {};
+}
+
+Result<void> Way::computed(MutableByteView value) {
+  const auto then = replay_ ? replay_->next_result(value.size()) : std::nullopt;
+  if (!replay_ || skips() || (then && std::ranges::equal(*then, value))) return result(value);
+  if (is_gone_again())
+    return fail(Code::mismatch,
+                "a computation of the beginning of the program returned something else than in the run that "
+                "saved the line: its input is another one, or it does not compute the same each time");
+  leave();
+  return result(value);
 }
 
 Result<std::string> Way::save(const Declared& declared) const {

@@ -17,7 +17,7 @@ namespace backstay::select {
 
 /// It is recorded from the beginning, saved with each line, and gone again, without computing, to the call of
 /// checkpoint() where that line was taken. Until the line was handed over, what it needs was decided by what came next:
-/// so far the program is followed, and told the same. From there it is recorded further.
+/// so far the program is followed, and told the same, unless it goes another way. From there it is recorded further.
 class Way {
  public:
   /// What to do with an event.
@@ -48,6 +48,9 @@ class Way {
   /// Something that the program was told, which is kept; where it is gone again or followed, `value` is what it was
   /// then. Code::mismatch, Code::corrupt.
   Result<void> result(MutableByteView value);
+  /// The same of what a computation returned. If its body has run, `value` belongs to the data, and stays;
+  /// Code::mismatch where the beginning of the program returns something else than then.
+  Result<void> computed(MutableByteView value);
   /// Something happened that cannot be gone again: `why`. No line is saved from here on.
   void lose(std::string why) { lost_ = std::move(why); }
   /// All so far, with what is declared, and where the last line was taken. Code::invalid_argument: it was lost.
@@ -58,12 +61,15 @@ class Way {
 
  private:
   Result<Turn> take(std::uint32_t event);
-  void leave_if_at_end();
+  void leave();
+  /// The place is behind, and what came after it is known.
+  [[nodiscard]] bool is_followed() const { return replay_ && replay_->done() >= place_; }
 
   ReplayLog log_;
   std::optional<Replay> replay_;
-  std::uint64_t place_ = 0;                 ///< events up to where the line was taken
-  std::uint64_t beginning_ = 0;             ///< events whose computations run again
+  std::uint64_t place_ = 0;      ///< events up to where the line was taken
+  std::uint64_t beginning_ = 0;  ///< events whose computations run again
+  bool beginning_is_over_ = false;
   std::vector<std::string> declared_then_;  ///< of the way that is gone again
   std::vector<bool> is_as_then_;            ///< of those: it was looked at
   std::optional<std::string> lost_;

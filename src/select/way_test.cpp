@@ -62,7 +62,6 @@ TEST(way, behind_the_place_the_program_is_followed_and_told_the_same_until_the_l
   ASSERT_TRUE(way.go_again(as_bytes(saved)));
   EXPECT_EQ(*way.checkpoint(), Way::Turn::stop);
   EXPECT_FALSE(way.is_gone_again());
-  EXPECT_FALSE(way.computation(1, declared));  // another one than came then
   EXPECT_EQ(*way.computation(0, declared), Way::Turn::run);
   x = -1;
   EXPECT_TRUE(way.result(std::as_writable_bytes(std::span(&x, 1))));
@@ -71,6 +70,49 @@ TEST(way, behind_the_place_the_program_is_followed_and_told_the_same_until_the_l
   y = -1;
   EXPECT_TRUE(way.result(std::as_writable_bytes(std::span(&y, 1))));
   EXPECT_EQ(y, -1);
+}
+
+TEST(way, behind_the_place_another_way_is_recorded_and_what_was_computed_stays) {
+  const Declared declared = two();
+  Way then;
+  double x = 0.5;
+  const auto bytes = std::as_writable_bytes(std::span(&x, 1));
+  EXPECT_EQ(*then.checkpoint(), Way::Turn::run);
+  then.mark();
+  EXPECT_EQ(*then.computation(0, declared), Way::Turn::run);
+  EXPECT_TRUE(then.computed(bytes));
+  const std::string saved = *then.save(declared);
+  for (const bool same_computation : {true, false}) {
+    Way way;
+    ASSERT_TRUE(way.go_again(as_bytes(saved)));
+    EXPECT_EQ(*way.checkpoint(), Way::Turn::stop);
+    EXPECT_TRUE(way.is_known());
+    EXPECT_EQ(*way.computation(same_computation ? 0 : 1, declared), Way::Turn::run);
+    x = 7;
+    EXPECT_TRUE(way.computed(bytes));
+    EXPECT_EQ(x, 7);
+    EXPECT_FALSE(way.is_known());
+    EXPECT_TRUE(Way().go_again(as_bytes(*way.save(declared))));
+  }
+}
+
+TEST(way, a_beginning_that_computes_something_else_is_refused) {
+  const Declared declared = two();
+  Way then, way;
+  double x = 0.5;
+  const auto bytes = std::as_writable_bytes(std::span(&x, 1));
+  EXPECT_EQ(*then.computation(0, declared), Way::Turn::run);
+  EXPECT_TRUE(then.computed(bytes));
+  ASSERT_TRUE(then.end_beginning());
+  EXPECT_EQ(then.end_beginning().failure().what, "init_done() was called twice: a program has one beginning");
+  EXPECT_EQ(*then.checkpoint(), Way::Turn::run);
+  then.mark();
+  ASSERT_TRUE(way.go_again(as_bytes(*then.save(declared))));
+  EXPECT_EQ(*way.computation(0, declared), Way::Turn::run);
+  x = 7;
+  const auto refused = way.computed(bytes);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.failure().code, Code::mismatch);
 }
 
 TEST(way, the_beginning_runs_again_and_ends_where_it_ended) {
@@ -86,7 +128,7 @@ TEST(way, the_beginning_runs_again_and_ends_where_it_ended) {
   ASSERT_TRUE(way.go_again(as_bytes(*then.save(declared))));
   EXPECT_FALSE(way.skips());
   EXPECT_EQ(*way.computation(0, declared), Way::Turn::run);
-  EXPECT_FALSE(way.end_beginning());
+  EXPECT_EQ(way.end_beginning().failure().code, Code::mismatch);
   EXPECT_EQ(*way.checkpoint(), Way::Turn::skip);
   ASSERT_TRUE(way.end_beginning());
   EXPECT_EQ(*way.computation(1, declared), Way::Turn::skip);
