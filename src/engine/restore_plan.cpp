@@ -170,6 +170,11 @@ const format::LeftOut* SavedRegions::left_out(const std::string& region, int ran
   return entry == of_region->second.end() ? nullptr : entry->second;
 }
 
+const format::LeftOut* SavedRegions::first_left_out(const std::string& region) const {
+  const auto it = left_out_.find(region);
+  return it == left_out_.end() ? nullptr : it->second.begin()->second;
+}
+
 std::size_t SavedRegions::times_left_out(const std::string& region) const {
   const auto it = left_out_.find(region);
   return it == left_out_.end() ? 0 : it->second.size();
@@ -194,7 +199,8 @@ Result<RegionPlan> plan_left_out(const RegionSpec& spec, const SavedRegions& sav
   RegionPlan plan;
   plan.shape = spec.view().shape;
   plan.left_out = true;
-  plan.as_made = saved.left_out(spec.name, 0)->made ? saved.left_out(spec.name, 0) : nullptr;
+  const auto* entry = saved.first_left_out(spec.name);
+  plan.as_made = entry->made ? entry : nullptr;
   return plan;
 }
 }  // namespace

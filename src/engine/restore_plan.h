@@ -29,6 +29,8 @@ class SavedRegions {
   [[nodiscard]] const std::vector<SegmentRef>& of(const std::string& region) const;
   /// The entry of a rank that left the region out; null: it did not.
   [[nodiscard]] const format::LeftOut* left_out(const std::string& region, int rank) const;
+  /// Of the lowest rank that did; null: none.
+  [[nodiscard]] const format::LeftOut* first_left_out(const std::string& region) const;
   /// By how many ranks.
   [[nodiscard]] std::size_t times_left_out(const std::string& region) const;
 
