@@ -669,7 +669,8 @@ void Session::Impl::meet_to_close() {
   // An exception may leave one rank only. Where it can be replaced, its end is what the others notice.
   if (std::uncaught_exceptions() > 0) {
 #if BACKSTAY_HAVE_MPI
-    if (repairs()) return comm::leaving::others_may_not_come();
+    if (crew_) comm::leaving::others_may_not_come();
+    if (repairs()) return;
 #endif
     return engine_->announce_close(false);
   }

@@ -337,7 +337,10 @@ void Session::Impl::fit_to_those_left(engine::LevelConfig& level) {
     level.parity.p = units - 1;
 }
 
+/// By the lowest rank that was one before the last repair: it has seen what a spare, which may be rank 0 now, has not.
 void Session::Impl::say_repairs() {
+  if (said_ == repaired_.size()) return;
+  api::Journal journal(repaired_.back().speaks ? 0 : 1, settings_.log, settings_.dir, settings_.name);
   for (; said_ < repaired_.size(); ++said_) {
     const auto& meeting = repaired_[said_];
     std::string sentence = cat(lost_ranks(meeting), " lost");
@@ -348,9 +351,9 @@ void Session::Impl::say_repairs() {
                                    [](const auto& replaced) { return replaced.by_number < 0; });
     if (fewer && said_ + 1 == repaired_.size())
       sentence += cat("; ", counted(size, "rank"), size == 1 ? " is" : " are", " left, numbered anew");
-    journal_->say(cat(sentence, "; together again after ", human_seconds(meeting.seconds)));
-    journal_->event("repair", {api::Journal::number("lost", static_cast<double>(meeting.replaced.size())),
-                               api::Journal::number("seconds", meeting.seconds)});
+    journal.say(cat(sentence, "; together again after ", human_seconds(meeting.seconds)));
+    journal.event("repair", {api::Journal::number("lost", static_cast<double>(meeting.replaced.size())),
+                             api::Journal::number("seconds", meeting.seconds)});
   }
 }
 #endif

@@ -20,12 +20,12 @@ namespace {
 std::atomic<Crew*> crew_of_this_process{nullptr};
 
 constexpr int nobody_failed = 1;
-constexpr int all_are_closing = 2;
 
 int flags_of(Word word) {
-  const bool closing = word == Word::closing || word == Word::waiting;
-  return (word == Word::failed ? 0 : nobody_failed) | (closing ? all_are_closing : 0);
+  if (word == Word::closing || word == Word::waiting) return leaving::all_are_closing;
+  return word == Word::failed ? 0 : nobody_failed;
 }
+static_assert((leaving::all_are_closing & nobody_failed) != 0);
 
 Failure cannot_go_on(const char* what, const Failure& why) {
   return fail(Code::rank_lost, "after the loss of a rank, ", what,
@@ -56,7 +56,7 @@ Result<std::unique_ptr<Crew>> Crew::muster(MPI_Comm all, const CrewOptions& opti
   BACKSTAY_TRY(check(MPI_Comm_create_errhandler(on_error, &crew->handler_)));
   MPI_Comm_get_errhandler(MPI_COMM_WORLD, &crew->usual_handler_);
   if (crew->repairs_) MPI_Comm_set_errhandler(MPI_COMM_WORLD, crew->handler_);
-  if (crew->repairs_) leaving::others_count_on_me(own, options.timeout);
+  leaving::others_count_on_me(own, options.timeout, crew->repairs_);
   MPI_Comm workers = MPI_COMM_NULL;
   BACKSTAY_TRY(crew->split_workers(own, crew->rank_, workers));
   crew->adopt(workers);
@@ -198,7 +198,7 @@ Result<Verdict> Crew::meet(Word word) {
   if (!nobody_died) return nobody_died.failure();
   Verdict meeting;
   if (*nobody_died && (flags & nobody_failed) != 0) {
-    meeting.fate = (flags & all_are_closing) != 0 ? Fate::closed : Fate::finished;
+    meeting.fate = flags == leaving::all_are_closing ? Fate::closed : Fate::finished;
     return meeting;
   }
   if (!repairs_) return fail(Code::rank_lost, "a rank failed, and this MPI cannot go on without it");
@@ -243,7 +243,7 @@ Result<Verdict> Crew::repair(Word word, Patience::Clock::time_point came) {
     int flags = tried ? nobody_failed : 0;
     const auto nobody_died = agree(left, flags, true);
     if (!nobody_died) return cannot_go_on("agreeing", nobody_died.failure());
-    leaving::others_count_on_me(left, options_.timeout);
+    leaving::others_count_on_me(left, options_.timeout, true);
     all_ = left;  // also if this round did not come to its end: those who are not in it are dead
     if (!*nobody_died || (flags & nobody_failed) == 0) continue;
     const auto& plan = round.plan;

@@ -45,20 +45,44 @@ void at_exit(int status, void*) {
 [[maybe_unused]] const int registered = on_exit(at_exit, nullptr);
 #endif
 
-/// Until all who live are here.
-void meet(MPI_Comm all) {
-  auto flags = std::make_unique<int>(0);
+/// Until all who live are here. True: none has died, and all have said `flags`.
+bool meet(MPI_Comm all, int flags) {
+  auto held = std::make_unique<int>(flags);
   MPI_Request request = MPI_REQUEST_NULL;
-  int done = start_agreement(all, flags.get(), &request) == MPI_SUCCESS ? 0 : 1;
+  if (start_agreement(all, held.get(), &request) != MPI_SUCCESS) return false;
+  int done = 0;
   for (Backoff backoff(Backoff::for_days); done == 0; backoff.sleep())
-    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;  // the agreement, with a loss
+    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;  // the agreement, with a loss
+  return *held == flags;
+}
+
+void tell_of_an_end(int status) {
+  std::function<void(int)> told;
+  {
+    const std::lock_guard lock(mutex);
+    told = std::move(tell());
+  }
+  if (told) told(status);
+}
+
+/// Others that are in loop() take part in no such meeting, or say something else in it.
+void meet_to_close(const Job& here) {
+  constexpr const char* left_alone =
+      "this rank left its session by an error, and not all others came to the end of MPI within the option timeout: "
+      "this process ends; to the others it is lost";
+  const Watch until_all_come(here.bound, left_alone, [] { tell_of_an_end(EXIT_FAILURE); });
+  if (meet(here.all, all_are_closing)) return;
+  std::fprintf(stderr, "backstay: this rank left its session by an error, and the others go on: this process ends\n");
+  std::fflush(nullptr);
+  tell_of_an_end(EXIT_FAILURE);
+  (void)raise(SIGKILL);
 }
 }  // namespace
 
-void others_count_on_me(MPI_Comm all, std::chrono::milliseconds bound) {
+void others_count_on_me(MPI_Comm all, std::chrono::milliseconds bound, bool noticed) {
   const std::lock_guard lock(mutex);
   job = {all, bound};
-  counted_on = getpid();
+  if (noticed) counted_on = getpid();
 }
 
 void others_may_not_come() { alone = true; }
@@ -82,31 +106,20 @@ void end_noticed(const char* how, int status) {
   std::fprintf(stderr, "backstay: this process ends %s %d before MPI_Finalize: to the others it is lost\n", how,
                status);
   std::fflush(nullptr);
-  std::function<void(int)> told;
-  {
-    const std::lock_guard lock(mutex);
-    told = std::move(tell());
-  }
-  if (told) told(status);
+  tell_of_an_end(status);
   (void)raise(SIGKILL);
 }
 
 void meet_before_the_end() {
-  if (!am_counted_on() || std::exchange(has_met, true)) return;
+  if ((!am_counted_on() && !alone) || std::exchange(has_met, true)) return;
   Job here;
   {
     const std::lock_guard lock(mutex);
     here = job;
   }
-  {
-    std::unique_ptr<Watch> until_all_come;
-    if (alone)
-      until_all_come = std::make_unique<Watch>(
-          here.bound,
-          "this rank left its session by an error, and not all others came to the end of MPI within the option "
-          "timeout: this process ends; to the others it is lost");
-    meet(here.all);
-  }
+  if (alone) meet_to_close(here);
+  if (!am_counted_on()) return;
+  (void)meet(here.all, 0);
   watch = std::make_unique<Watch>(here.bound,
                                   "MPI_Finalize did not end within the option timeout, as a process has died in it or "
                                   "does not come to it: this process ends");

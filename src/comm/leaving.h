@@ -8,17 +8,22 @@
 
 namespace backstay::comm::leaving {
 
-/// From now on the others count on this process, whose crew is `all`: until it ends in finalize(), or the job is lost,
-/// its end is a loss that they have to notice. `bound`: of what waits inside MPI_Finalize.
+/// The crew of this process is `all`. If losses are `noticed`, the others count on it from now on: until it ends in
+/// finalize(), or the job is lost, its end is a loss that they have to notice. `bound`: of what waits at the end of
+/// MPI.
 ///
 /// Open MPI's launcher (5.0.x, --with-ft ulfm) tells the others of a process that a signal ends, and of one that ends
 /// with status 0 before MPI_Finalize; of one that ends with another status it does not, and they wait for ever. Nor
 /// does MPI_Abort end the others then. Such a process therefore ends by SIGKILL, as the last thing that its exit does.
 /// Only glibc tells the status there; with another library such an exit is not seen.
-void others_count_on_me(MPI_Comm all, std::chrono::milliseconds bound);
+void others_count_on_me(MPI_Comm all, std::chrono::milliseconds bound, bool noticed);
 
-/// This process has left the work by an error, of which the others may know nothing: it waits for them at its end for
-/// the bound only, and then ends as one that is lost.
+/// What all say in the last meeting of a crew, after which spares go: see Crew::meet().
+constexpr int all_are_closing = 3;
+
+/// This process has left the work by an error, of which the others may know nothing, and the last meeting of its crew
+/// is still to come: it takes place before MPI_Finalize. If not all close their sessions within the bound, the process
+/// ends as one that is lost.
 void others_may_not_come();
 
 /// The job is lost, and all know. MPI_Finalize would wait for those who leave without it.

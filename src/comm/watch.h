@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -13,11 +14,11 @@
 namespace backstay::comm {
 
 /// Ends the process with a sentence when it has lived for too long: it could not go on, and the job can be launched
-/// again.
+/// again. `tell` is called before that.
 class Watch {
  public:
-  Watch(std::chrono::milliseconds bound, std::string sentence)
-      : sentence_(std::move(sentence)), thread_([this, bound] { wait(bound); }) {}
+  Watch(std::chrono::milliseconds bound, std::string sentence, std::function<void()> tell = {})
+      : sentence_(std::move(sentence)), tell_(std::move(tell)), thread_([this, bound] { wait(bound); }) {}
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
   ~Watch() {
@@ -35,10 +36,12 @@ class Watch {
     if (changed_.wait_for(lock, bound, [this] { return done_; })) return;
     std::fprintf(stderr, "backstay: %s\n", sentence_.c_str());
     std::fflush(nullptr);
+    if (tell_) tell_();
     (void)raise(SIGKILL);  // which the others notice
   }
 
   std::string sentence_;
+  std::function<void()> tell_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool done_ = false;

@@ -19,7 +19,7 @@ import repairs
 from backstay.mpirun import find
 
 BUILD = Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", kills.ROOT / "build" / "dev")) / "tests" / "crash"
-STEPPER, LOOPER = BUILD / "stepper", BUILD / "looper"
+STEPPER, LOOPER, THROWER = BUILD / "stepper", BUILD / "looper", BUILD / "thrower"
 COMMAND = shlex.split(
     os.environ.get("COMMAND_OF_BACKSTAY", f'{sys.executable} -c "from backstay.cli import main; exit(main())"')
 )
@@ -256,6 +256,19 @@ def test_an_error_of_all_ranks_ends_the_job_with_its_status(tmp_path, monkeypatc
     assert ended.returncode == 3, ended.stderr
     assert ended.stderr.count("looper: loop: the body of backstay_loop returned 9") == 3
     assert "lost" not in ended.stderr
+
+
+@pytest.mark.parametrize("kills", [(), ("--kill", "1@6"), ("--kill", "1@6,0@9")], ids=["0", "1", "2"])
+def test_an_error_that_all_ranks_throw_out_of_a_session_ends_the_job_with_its_status(tmp_path, kills):
+    """While it is thrown a rank cannot know that the others come to the end: it meets them, and the spares, there."""
+    if kills and find(MPIRUN, 2).kind != "openmpi":
+        pytest.skip("this MPI cannot go on after the loss of a rank")
+    options = {"program": THROWER, "words": ("15",), "every": 2, "levels": "memory", "timeout": "20"}
+    options["memory__redundancy"] = "rs(1,1)"
+    ended = run(tmp_path, "-n", 2, "--spares", 2, "--nodes", 4, "--relaunch", 0, *kills, **options)
+    assert ended.returncode == 3, ended.stderr
+    assert ended.stderr.count("now; together again after") == (kills[1].count("@") if kills else 0)
+    assert "option timeout" not in ended.stderr
 
 
 @needs_ulfm
