@@ -11,6 +11,11 @@ install(TARGETS backstay EXPORT backstay
 if(TARGET backstay_check_preload)
   install(TARGETS backstay_check_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
 endif()
+if(TARGET backstay_fortran)
+  install(TARGETS backstay_fortran EXPORT backstay ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
+  install(FILES $<TARGET_PROPERTY:backstay_fortran,Fortran_MODULE_DIRECTORY>/backstay.mod
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/backstay/fortran COMPONENT library)
+endif()
 set(no_mpi_header)
 if(NOT BACKSTAY_HAVE_MPI)
   set(no_mpi_header PATTERN backstay_mpi.h EXCLUDE)

@@ -19,7 +19,7 @@ build="$root/build"
 venv="$build/venv"
 deps="$build/deps"
 apt_dir="$build/apt"
-packages=(libisal-dev nlohmann-json3-dev libgmock-dev hdf5-tools)
+packages=(libisal-dev nlohmann-json3-dev libgmock-dev hdf5-tools gfortran)
 
 say() { printf 'setup: %s\n' "$*"; }
 die() {
@@ -176,6 +176,21 @@ WRAPPER
   done
 }
 
+# Unpacked gfortran finds by itself what it brings, and here what it shares with the system's g++; its programs find
+# its libraries.
+wrap_fortran() {
+  local real triple
+  triple=$(basename "$(dirname "$(find "$1/usr/lib" -name libisal.so | head -n 1)")")
+  real=$(cd "$1/usr/bin" && ls gfortran-[0-9]* 2>/dev/null | head -n 1)
+  [[ -n $real ]] || return 0
+  cat >"$1/bin/gfortran" <<WRAPPER
+#!/bin/sh
+exec "$deps/usr/bin/$real" -B"\$(dirname "\$("${CXX:-g++}" -print-libgcc-file-name)")/" \\
+  -Wl,-rpath,"$deps/usr/lib/$triple" "\$@"
+WRAPPER
+  chmod +x "$1/bin/gfortran"
+}
+
 # What apt and g++ themselves need is on every machine that gets this far, and must not be shadowed by a second copy.
 choose_packages() {
   closure "${packages[@]}" >"$apt_dir/wanted"
@@ -187,8 +202,8 @@ choose_packages() {
 
 setup_deps() {
   if ! have apt-get || ! have dpkg; then
-    say "there is no apt-get here, so build/deps is not made: install ISA-L, nlohmann-json, GoogleTest and the HDF5" \
-      "tools with your package manager"
+    say "there is no apt-get here, so build/deps is not made: install ISA-L, nlohmann-json, GoogleTest, gfortran and" \
+      "the HDF5 tools with your package manager"
     return 0
   fi
   add_python_headers
@@ -204,6 +219,7 @@ setup_deps() {
   download_and_unpack "$deps.part" $chosen
   turn_links_inwards "$deps.part"
   wrap_tools "$deps.part"
+  wrap_fortran "$deps.part"
   echo "$key" >"$deps.part/.stamp"
   rm -rf "$deps"
   mv "$deps.part" "$deps"

@@ -23,6 +23,12 @@ BACKSTAY_EXPORT int backstay_comm(const backstay_session* session, MPI_Comm* com
  *  rank that waits in it is woken when another is lost. */
 BACKSTAY_EXPORT int backstay_include(backstay_session* session, MPI_Comm made, backstay_error* error);
 
+/** The same three with the handles that communicators have in Fortran; what the Fortran module calls. */
+BACKSTAY_EXPORT int backstay_open_fortran(MPI_Fint comm, const char* const* options, backstay_session** session,
+                                          backstay_error* error);
+BACKSTAY_EXPORT int backstay_comm_fortran(const backstay_session* session, MPI_Fint* comm, backstay_error* error);
+BACKSTAY_EXPORT int backstay_include_fortran(backstay_session* session, MPI_Fint made, backstay_error* error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -351,6 +351,21 @@ int backstay_comm(const backstay_session* session, MPI_Comm* comm, backstay_erro
 int backstay_include(backstay_session* session, MPI_Comm made, backstay_error* error) {
   return guarded(error, [&] { of(session, "backstay_include").include(made); });
 }
+
+int backstay_open_fortran(MPI_Fint comm, const char* const* options, backstay_session** session,
+                          backstay_error* error) {
+  return backstay_open_mpi(MPI_Comm_f2c(comm), options, session, error);
+}
+
+int backstay_comm_fortran(const backstay_session* session, MPI_Fint* comm, backstay_error* error) {
+  return guarded(error, [&] {
+    given(comm, "backstay_comm_fortran", "comm") = MPI_Comm_c2f(of(session, "backstay_comm_fortran").comm());
+  });
+}
+
+int backstay_include_fortran(backstay_session* session, MPI_Fint made, backstay_error* error) {
+  return backstay_include(session, MPI_Comm_f2c(made), error);
+}
 #endif
 
 void backstay_close(backstay_session* session) {

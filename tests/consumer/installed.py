@@ -20,6 +20,7 @@ def cached(name):
 
 
 CMAKE, MPIEXEC, LIB = cached("CMAKE_COMMAND"), cached("MPIEXEC_EXECUTABLE"), cached("CMAKE_INSTALL_LIBDIR")
+needs_fortran = pytest.mark.skipif(not cached("CMAKE_Fortran_COMPILER"), reason="this build has no Fortran module")
 needs_mpi = pytest.mark.skipif(not MPIEXEC, reason="this build has no MPI")
 
 
@@ -48,7 +49,8 @@ def packages(prefix):
 def build(prefix, source, target):
     """Configures and builds a project with CMake in the directory `target`, and gives that."""
     paths = ";".join([str(prefix), cached("CMAKE_PREFIX_PATH")])
-    tools = [f"-D{tool}={cached(tool)}" for tool in ("CMAKE_C_COMPILER", "CMAKE_CXX_COMPILER", "CMAKE_MAKE_PROGRAM")]
+    compilers = [f"CMAKE_{language}_COMPILER" for language in ("C", "CXX", "Fortran")]
+    tools = [f"-D{tool}={cached(tool)}" for tool in (*compilers, "CMAKE_MAKE_PROGRAM")]
     mpi = [f"-DMPI_{language}_COMPILER={cached(f'MPI_{language}_COMPILER')}" for language in ("C", "CXX")]
     generator = cached("CMAKE_GENERATOR")
     run(CMAKE, "-G", generator, "-S", source, "-B", target, f"-DCMAKE_PREFIX_PATH={paths}", *tools, *mpi)

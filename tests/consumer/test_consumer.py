@@ -1,14 +1,32 @@
-"""What users do: install backstay, then build and run programs of their own, outside the tree, in C, C++ and Python.
+"""What users do: install backstay, then build and run programs of their own, outside the tree, in C, C++, Fortran and
+Python.
 
 The programs have the same regions, so that each reads what the others wrote, on another number of ranks.
 """
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from installed import BUILD, HERE, LIB, LIMIT, MPIEXEC, ROOT, build, cached, needs_mpi, on_ranks, packages, run
+from backstay.mpirun import find
+from installed import (
+    BUILD,
+    HERE,
+    LIB,
+    LIMIT,
+    MPIEXEC,
+    ROOT,
+    build,
+    cached,
+    environment,
+    needs_fortran,
+    needs_mpi,
+    on_ranks,
+    packages,
+    run,
+)
 
 
 @pytest.fixture(scope="session")
@@ -17,6 +35,8 @@ def programs(prefix, tmp_path_factory):
     made = {
         name: [build(prefix, HERE / name, place / name) / "program"] for name in (["cpp", "c"] if MPIEXEC else ["cpp"])
     }
+    if cached("CMAKE_Fortran_COMPILER"):
+        made["fortran"] = [build(prefix, HERE / "fortran", place / "fortran") / "program"]
     if packages(prefix):
         made["python"] = [sys.executable, HERE / "python" / "program.py"]
     return made
@@ -39,7 +59,7 @@ def test_installed_library_finds_isal_where_the_build_found_it(prefix):
 
 
 @pytest.mark.parametrize(("writers", "readers"), [(1, 4), (4, 1), (4, 4)] if MPIEXEC else [(1, 1)])
-@pytest.mark.parametrize(("first", "second"), [("c", "c"), ("cpp", "cpp"), ("python", "python")])
+@pytest.mark.parametrize(("first", "second"), [(p, p) for p in ("c", "cpp", "fortran", "python")])
 def test_installed_program_resumes_on(launch, programs, first, second, writers, readers):
     if first not in programs:
         pytest.skip("this build has no such program")
@@ -47,7 +67,9 @@ def test_installed_program_resumes_on(launch, programs, first, second, writers, 
     launch(second, "read", readers)
 
 
-@pytest.mark.parametrize(("first", "second"), [("c", "cpp"), ("cpp", "python"), ("python", "c")])
+@pytest.mark.parametrize(
+    ("first", "second"), [("c", "cpp"), ("cpp", "python"), ("python", "c"), ("c", "fortran"), ("fortran", "python")]
+)
 def test_one_language_reads_what_another_wrote(launch, programs, first, second):
     if not {first, second} <= set(programs):
         pytest.skip("this build has not both of them")
@@ -64,6 +86,37 @@ def test_callbacks_of_c_save_load_and_redistribute(launch):
 @needs_mpi
 def test_program_in_c_works_alone_and_hears_why_calls_are_refused(programs, tmp_path):
     run(*programs["c"], "alone", tmp_path / "ck", timeout=LIMIT)
+
+
+@needs_fortran
+@pytest.mark.parametrize("what", ["types", "refused", "declared"])
+def test_program_in_fortran_works_alone(programs, tmp_path, what):
+    run(*programs["fortran"], what, tmp_path / "ck", timeout=LIMIT)
+
+
+@needs_fortran
+def test_an_error_that_a_program_in_fortran_does_not_ask_for_ends_it_with_its_sentence(programs, tmp_path):
+    command = [*map(str, programs["fortran"]), "stops", str(tmp_path / "ck")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert ended.returncode == 1
+    assert "backstay: the option 'evry' does not exist; did you mean every?" in ended.stderr
+
+
+@needs_fortran
+@needs_mpi
+def test_a_rank_of_a_program_in_fortran_is_replaced(prefix, programs, tmp_path):
+    mpirun = shutil.which("mpirun")
+    if not packages(prefix) or mpirun is None or find(mpirun, 2).kind != "openmpi":
+        pytest.skip("this MPI cannot go on after the loss of a rank, or there is no command line")
+    job = ["-n", "3", "--spares", "1", "--nodes", "4", "--kill", "1@100", "--every", "5", "--levels", "memory"]
+    options = ["--opt", "policy=wait", "--opt", "memory.redundancy=rs(2,1)", "--relaunch", "0"]
+    command = [sys.executable, "-m", "backstay", "run", "--dir", tmp_path / "ck", *job, *options, "--"]
+    ended = subprocess.run(
+        [str(word) for word in [*command, *programs["fortran"], "loops", tmp_path]],
+        env=environment(PYTHONPATH=packages(prefix)), capture_output=True, text=True, timeout=LIMIT, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert "sum 20100" in ended.stdout and "rank 1 was lost; spare 3" in ended.stderr
 
 
 @needs_mpi
@@ -88,6 +141,6 @@ def test_headers_are_fit_for_c_and_for_old_cpp(prefix):
 def test_installed_files_name_no_place_of_the_build(prefix):
     paths = [*prefix.glob(f"{LIB}/cmake/backstay/*.cmake"), *prefix.glob("include/backstay/*")]
     assert len(paths) > 8
-    for path in paths:
+    for path in filter(Path.is_file, paths):
         text = path.read_text()
         assert str(ROOT) not in text and str(BUILD) not in text, path

@@ -11,7 +11,19 @@ import sys
 import time
 
 import pytest
-from installed import HERE, LIMIT, ROOT, build, cached, environment, needs_mpi, on_ranks, packages, run
+from installed import (
+    HERE,
+    LIMIT,
+    ROOT,
+    build,
+    cached,
+    environment,
+    needs_fortran,
+    needs_mpi,
+    on_ranks,
+    packages,
+    run,
+)
 
 GUIDES = ROOT / "docs" / "guide"
 RANKS = 4
@@ -24,7 +36,7 @@ def blocks(guide, language):
 
 def programs_in(guide, language):
     """Name of a file to its text."""
-    found = {re.match(r"(?://|/\*|#) (\w+\.\w+): ", text): text for text in blocks(guide, language)}
+    found = {re.match(r"(?://|/\*|#|!) (\w+\.\w+): ", text): text for text in blocks(guide, language)}
     return {match[1]: text for match, text in found.items() if match}
 
 
@@ -216,3 +228,18 @@ backstay_type type(void) {{ return BACKSTAY_TYPE_OF({what}); }}
     )
     assert (done.returncode == 0) == compiles, done.stderr
     assert compiles or "needs an element" in done.stderr, done.stderr
+
+
+@needs_fortran
+def test_the_program_of_the_fortran_page_goes_on_where_it_was(prefix, launch, tmp_path):
+    (lines,) = blocks("fortran.md", "cmake")
+    (tmp_path / "CMakeLists.txt").write_text(lines)
+    (tmp_path / "rods.f90").write_text(programs_in("fortran.md", "fortran")["rods.f90"])
+    program = build(prefix, tmp_path, tmp_path / "build") / "rods"
+    undisturbed = launch(2, [program], BACKSTAY_DIR="undisturbed")
+    killed = launch(2, [program], BACKSTAY_DIR="killed", BACKSTAY_KILL="1@350")
+    again = launch(2, [program], BACKSTAY_DIR="killed")
+    assert undisturbed.returncode == 0 and killed.returncode != 0, killed.stderr
+    assert "resumed from line 2" in again.stderr or "resumed from line 3" in again.stderr, again.stderr
+    assert sorted(again.stdout.splitlines()) == sorted(undisturbed.stdout.splitlines())
+    assert again.stdout.count("is hottest at") == 2
