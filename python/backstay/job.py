@@ -17,14 +17,19 @@ from .mpirun import TERMINAL, Launcher, LaunchError
 @dataclass(frozen=True)
 class Kill:
     """A rank, or all ranks of a simulated node, that end themselves at a call of checkpoint(), or, without a call,
-    while a rank that was lost is replaced."""
+    after the loss of another rank: in its repair, or when the session opens again."""
 
     what: str  # "rank" or "node"
     number: int
     call: int | None
+    moment: str = "repair"  # or "opening"
 
     def text(self) -> str:
-        return f"{'node' if self.what == 'node' else ''}{self.number}@{self.call or 'repair'}"
+        return f"{'node' if self.what == 'node' else ''}{self.number}@{self.call or self.moment}"
+
+    def when(self) -> str:
+        moments = {"repair": "while another rank is being replaced", "opening": "after another rank was replaced"}
+        return f"at its call {self.call} of checkpoint()" if self.call else moments[self.moment]
 
 
 @dataclass(frozen=True)
@@ -112,12 +117,18 @@ def parse_kill(text: str, ranks: int, nodes: int | None) -> tuple[Kill, ...]:
 
 
 def _parse_one_kill(text: str, ranks: int, nodes: int | None) -> Kill:
-    match = re.fullmatch(r"(node)?(\d+)@(?:(\d+)|repair)", text)
+    match = re.fullmatch(r"(node)?(\d+)@(?:(\d+)|repair|opening)", text)
     if not match or (match[3] and int(match[3]) == 0):
         raise LaunchError(
-            f'--kill "{text}" is not understood: write RANK@CALL as 5@30, nodeNODE@CALL as node1@30, or 5@repair.'
+            f'--kill "{text}" is not understood: write RANK@CALL as 5@30, nodeNODE@CALL as node1@30, 5@repair '
+            "or 5@opening."
         )
-    kill = Kill(match[1] or "rank", int(match[2]), int(match[3]) if match[3] else None)
+    number = int(match[2])
+    kill = (
+        Kill(match[1] or "rank", number, int(match[3]))
+        if match[3]
+        else Kill(match[1] or "rank", number, None, text.split("@")[1])
+    )
     if kill.what == "node" and nodes is None:
         raise LaunchError(f"--kill {text} names a node, but there are no simulated nodes: add --nodes.")
     count = nodes if kill.what == "node" else ranks

@@ -395,8 +395,7 @@ class Supervisor:
         beside = f" and {job.spares} spare{'s' if job.spares > 1 else ''}" if job.spares else ""
         say(f"launch {attempt}: {job.app.name} on {job.ranks} rank{'s' if job.ranks > 1 else ''}{beside}{where}.")
         for kill in job.kills_of(attempt):
-            when = f"at its call {kill.call} of checkpoint()" if kill.call else "while another rank is being replaced"
-            say(f"{kill.what} {kill.number} will be killed {when}.")
+            say(f"{kill.what} {kill.number} will be killed {kill.when()}.")
         self._events.add("launch", attempt=attempt, ranks=job.ranks, nodes=job.nodes)
 
     def _run_once(self, attempt: int) -> Ending:

@@ -233,9 +233,10 @@ std::vector<Kill> kills_of(Values& values) {
     kill.node = word.starts_with("node");
     const auto number = parse_decimal(word.substr(kill.node ? 4 : 0, at - (kill.node ? 4 : 0)));
     const std::string when = at == word.npos ? "" : word.substr(at + 1);
-    kill.call = parse_decimal(when).value_or(0);
+    const std::uint64_t moment = when == "opening" ? Kill::in_opening : Kill::in_repair;
+    kill.call = parse_decimal(when).value_or(moment);
     if (!number || *number > 1000000000 || (kill.call == 0 && when != "repair")) {
-      values.refuse("kill", "RANK@CALL, nodeNODE@CALL, RANK@repair or nodeNODE@repair, several with commas");
+      values.refuse("kill", "RANK@CALL, nodeNODE@CALL, with repair or opening in place of CALL, several with commas");
       break;
     }
     kill.number = static_cast<int>(*number);
@@ -358,7 +359,7 @@ std::vector<OptionInfo> options_of_the_way() {
       {"log", "normal", "`quiet`, `normal`, or `verbose` (a line for every checkpoint)"},
       {"kill", "",
        "for trying it out: RANK@CALL or nodeN@CALL kills itself at that call of checkpoint(), @repair: "
-       "while another rank is replaced"}};
+       "while another rank is replaced, @opening: when the session opens after that"}};
 }
 }  // namespace
 

@@ -26,7 +26,9 @@ Result<std::map<std::string, std::string>> options_from_environment(const char* 
 struct Kill {
   bool node = false;
   int number = 0;
-  std::uint64_t call = 0;  ///< of checkpoint(); 0: in the repair after the loss of another rank
+  std::uint64_t call = 0;  ///< of checkpoint(), or one of these, after the loss of another rank:
+  static constexpr std::uint64_t in_repair = 0;
+  static constexpr std::uint64_t in_opening = UINT64_MAX;  ///< which follows the repair
 };
 
 enum class Log { quiet, normal, verbose };

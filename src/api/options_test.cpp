@@ -119,9 +119,10 @@ TEST(options, sizes_have_units) {
 }
 
 TEST(options, kills_are_ranks_or_nodes) {
-  const auto s = read_options({{"kill", "5@30,node1@7,6@repair"}}, {});
-  ASSERT_EQ(s->kills.size(), 3U);
-  EXPECT_EQ(s->kills[2].call, 0U);
+  const auto s = read_options({{"kill", "5@30,node1@7,6@repair,2@opening"}}, {});
+  ASSERT_EQ(s->kills.size(), 4U);
+  EXPECT_EQ(s->kills[2].call, api::Kill::in_repair);
+  EXPECT_EQ(s->kills[3].call, api::Kill::in_opening);
   EXPECT_FALSE(read_options({{"kill", "5@0"}}, {}));
   EXPECT_FALSE(s->kills[0].node);
   EXPECT_EQ(s->kills[0].call, 30U);

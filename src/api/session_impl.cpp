@@ -188,16 +188,21 @@ void Session::Impl::settle(const Result<api::Settings>& settings, comm::Comm& al
 
 /// Collective over the ranks that work. Begins with an agreement, so that nobody looks at a directory before every rank
 /// has come: an engine that it had before has ended.
-void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
-  rank = app->rank();
-  size = app->size();
-  const auto topology = find_topology(*app);
-  comm::Comm& app_comm = *app;
+/// `speaker`: whose rank it is.
+void Session::Impl::make_journal(int speaker) {
   const bool files = std::any_of(settings_.levels.begin(), settings_.levels.end(),
                                  [](const auto& level) { return level.kind != engine::LevelKind::memory; });
   // `backstay run` reads in its directory how the session ended, also where that holds no files.
   const bool is_read = files || std::getenv("_BACKSTAY_RUN_ID") != nullptr;
-  journal_ = std::make_unique<api::Journal>(rank, settings_.log, is_read ? settings_.dir : "", settings_.name);
+  journal_ = std::make_unique<api::Journal>(speaker, settings_.log, is_read ? settings_.dir : "", settings_.name);
+}
+
+void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
+  rank = app->rank();
+  size = app->size();
+  make_journal(rank);
+  const auto topology = find_topology(*app);
+  comm::Comm& app_comm = *app;
 
   engine::EngineHooks hooks;
   hooks.say = [this](const std::string& sentence) { journal_->say(sentence); };
@@ -358,7 +363,7 @@ void Session::Impl::pump() {
 #endif
 }
 
-/// `call`: of checkpoint(); 0: in a repair.
+/// `call`: of checkpoint(), or another moment that Kill names.
 void Session::Impl::kill_if_asked(std::uint64_t call) {
 #if BACKSTAY_HAVE_MPI
   if (crew_ && crew_->began_as_spare()) return;  // the call comes again, and this is not who was meant

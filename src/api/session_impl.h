@@ -162,6 +162,7 @@ class Session::Impl {
   bool is_lost_ = false;        // ranks are missing, and nobody can take their places
   bool left_by_error_ = false;  // this rank has left loop(); of the others nothing is known
   void settle(const Result<api::Settings>& settings, comm::Comm& all);
+  void make_journal(int speaker);
   void start(std::unique_ptr<comm::Comm> app);
   void require_same_options(comm::Comm& app);
   int find_node(comm::Comm& all);

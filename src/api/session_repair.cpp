@@ -145,6 +145,7 @@ void Session::Impl::open_with_spares(MPI_Comm comm) {
   comm::leaving::tell_of_it_by([dir = settings_.dir, name = settings_.name](int status) {
     api::Journal(0, api::Log::quiet, dir, name).event("left", {api::Journal::number("status", status)});
   });
+  make_journal(crew_->rank());  // another loss may come before the session is open
   if (settings_.signals) signals_ = std::make_unique<api::SignalListener>();  // which would end a spare
   stand_by();
   try {
@@ -237,6 +238,7 @@ void Session::Impl::stop_engine(comm::Alarm& alarm) {
 void Session::Impl::start_with_crew() {
   while (true) {
     user_comm = crew_->workers();
+    if (!repaired_.empty()) kill_if_asked(api::Kill::in_opening);
     try {
       start(value_or_throw(comm::make_mpi_comm(user_comm, mpi_options())));
       if (!repaired_.empty()) find_logs();
@@ -250,7 +252,7 @@ void Session::Impl::start_with_crew() {
 
 void Session::Impl::meet_after_a_loss() {
   stop_engine(*crew_->alarm());
-  kill_if_asked(0);
+  kill_if_asked(api::Kill::in_repair);
   const auto meeting = value_or_throw(crew_->meet(comm::Word::failed));
   note_repair(meeting);
 }

@@ -272,6 +272,26 @@ def test_an_error_that_all_ranks_throw_out_of_a_session_ends_the_job_with_its_st
 
 
 @needs_ulfm
+def test_losses_before_the_first_was_told_of_are_both_told(tmp_path, undisturbed):
+    """The spare that is rank 0 after the second one has seen no other."""
+    kills = ("--kill", "2@100,0@opening")
+    ended = run(tmp_path, "-n", 4, "--spares", 2, "--nodes", 6, *kills, every=5, memory__redundancy="rs(2,2)")
+    assert result(ended) == undisturbed, ended.stderr
+    assert [event["lost"] for event in events(tmp_path, "repair")] == [1, 1]
+    assert "rank 2 was lost; spare 4" in ended.stderr and "rank 0 was lost; spare 5" in ended.stderr
+
+
+@needs_ulfm
+def test_a_spare_with_a_place_and_no_session_yet_says_why_the_job_ends(tmp_path):
+    """It is the only one left."""
+    kills = ("--kill", "0@100,1@opening")
+    ended = run(tmp_path, "-n", 2, "--spares", 1, "--nodes", 3, "--relaunch", 0, *kills, every=5, levels="memory")
+    assert ended.returncode == 3, ended.stderr
+    assert "backstay: rank 1 was lost, and no spare is left to take the place" in ended.stderr
+    assert "Segmentation" not in ended.stderr
+
+
+@needs_ulfm
 @pytest.mark.parametrize("status", [0, 3])
 @pytest.mark.parametrize("milliseconds", [0, 5, 15, 25, 40, 80])
 def test_a_process_that_dies_in_the_end_of_mpi_keeps_nobody_waiting(tmp_path, monkeypatch, milliseconds, status):

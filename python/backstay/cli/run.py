@@ -30,7 +30,7 @@ def run(
         Optional[list[str]],
         typer.Option(
             help="RANK@CALL or nodeNODE@CALL: kill it at that call of checkpoint(); @repair: while another rank is "
-            "replaced. The first for launch 1, ..."
+            "replaced; @opening: when the session opens after that. The first for launch 1, ..."
         ),
     ] = None,
     directory: Annotated[
