@@ -6,7 +6,7 @@
 !> sentence goes to error_unit and the program stops.
 !>
 !> What is protected must have the attribute TARGET, and stay where it is until the session is closed or the region
-!> unprotected: protect it again when an array was allocated anew. Bounds count from 1, whatever the array's own are,
+!> unprotected: what moves or changes its size is protected as backstay_memory. Bounds count from 1, whatever the array's own are,
 !> and include the last; dimensions are in Fortran's order, and in the files in C's, as in all files of Fortran programs.
 module backstay
   use, intrinsic :: iso_c_binding
@@ -74,16 +74,53 @@ module backstay
     integer(int64) :: damaged = 0                 !< damaged files and segments
   end type
 
+  !> Memory that moves or changes its size, such as an allocatable array: the program extends this type by it.
+  type, abstract, public :: backstay_memory
+  contains
+    procedure(backstay_look), deferred :: look
+    procedure(backstay_resize), deferred :: resize
+  end type
+
+  abstract interface
+    !> At each capture: where the elements are now, dense, and the lengths of the dimensions. Where there are none `data`
+    !> may be null. Any stat but 0 means that it cannot; the checkpoint then fails.
+    subroutine backstay_look(self, data, lengths, stat)
+      import :: backstay_memory, c_ptr, int64
+      class(backstay_memory), intent(inout), target :: self
+      type(c_ptr), intent(out) :: data
+      integer(int64), intent(out) :: lengths(:)
+      integer, intent(out) :: stat
+    end subroutine
+    !> Before elements are put back: makes room for so many, and says where.
+    subroutine backstay_resize(self, lengths, data, stat)
+      import :: backstay_memory, c_ptr, int64
+      class(backstay_memory), intent(inout), target :: self
+      integer(int64), intent(in) :: lengths(:)
+      type(c_ptr), intent(out) :: data
+      integer, intent(out) :: stat
+    end subroutine
+  end interface
+  public :: backstay_look, backstay_resize
+
+  !> What C hands back to look_at() and make_room(), until the session is closed.
+  type :: moving
+    class(backstay_memory), pointer :: memory => null()
+    integer :: ndim = 1
+    character(1) :: nothing = ""  ! where no elements lie
+    type(moving), pointer :: next => null()
+  end type
+
   type, public :: backstay_session
     private
     type(c_ptr) :: handle = c_null_ptr
+    type(moving), pointer :: memories => null()
   contains
     procedure :: open_world, open_comm, open_alone
     !> open([options] [, comm]): on all ranks of MPI_COMM_WORLD, or on those of a communicator.
     generic :: open => open_world, open_comm
     procedure :: close => close_session
     procedure :: rank => rank_of, size => size_of, comm => comm_of, include => include_comm
-    procedure :: protect, protect_static, unprotect
+    procedure :: protect, protect_static, protect_memory, unprotect
     procedure :: declare, begin => begin_computation, end => end_computation
     procedure :: checkpoint, checkpoint_now, resume, replay, init_done, replaying, result => give_result
     procedure :: loop, init
@@ -200,6 +237,16 @@ module backstay
       type(*), dimension(..), intent(in), target :: x
       integer(c_int), value :: is_static, placement, ndim
       integer(c_int64_t), intent(in) :: global(*), lower(*), upper(*)
+      type(c_error), intent(inout) :: error
+    end function
+    integer(c_int) function c_protect_memory(session, name, element, units, placement, ndim, look, resize, user, &
+                                             error) bind(C, name="backstay_fortran_protect_memory")
+      import
+      type(c_ptr), value :: session, user
+      character(kind=c_char), intent(in) :: name(*), units(*)
+      type(*), dimension(..), intent(in) :: element
+      integer(c_int), value :: placement, ndim
+      type(c_funptr), value :: look, resize
       type(c_error), intent(inout) :: error
     end function
     integer(c_int) function c_unprotect(session, name, error) bind(C, name="backstay_unprotect")
@@ -446,8 +493,14 @@ contains
   !> Waits, bounded by the option timeout, for what is in flight. Of a session that is not open: nothing.
   subroutine close_session(self)
     class(backstay_session), intent(inout) :: self
+    type(moving), pointer :: memory
     call c_close(self%handle)
     self%handle = c_null_ptr
+    do while (associated(self%memories))
+      memory => self%memories
+      self%memories => memory%next
+      deallocate (memory)
+    end do
   end subroutine
 
   integer function rank_of(self, stat, errmsg)
@@ -575,6 +628,66 @@ contains
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     call protect_as(self, name, x, 1_c_int, placement, units, stat, errmsg)
+  end subroutine
+
+  integer(c_int) function look_at(user, data, shape) bind(C)
+    type(c_ptr), value :: user
+    type(c_ptr), intent(out) :: data
+    integer(c_int64_t), intent(inout) :: shape(*)
+    type(moving), pointer :: box
+    integer(int64) :: lengths(most_dimensions)
+    integer :: stat
+    call c_f_pointer(user, box)
+    call box%memory%look(data, lengths(:box%ndim), stat)
+    if (.not. c_associated(data)) data = c_loc(box%nothing)
+    shape(:box%ndim) = lengths(box%ndim:1:-1)
+    look_at = stat
+  end function
+
+  integer(c_int) function make_room(user, shape, data) bind(C)
+    type(c_ptr), value :: user
+    integer(c_int64_t), intent(in) :: shape(*)
+    type(c_ptr), intent(out) :: data
+    type(moving), pointer :: box
+    integer :: stat
+    call c_f_pointer(user, box)
+    call box%memory%resize(shape(box%ndim:1:-1), data, stat)
+    if (.not. c_associated(data)) data = c_loc(box%nothing)
+    make_room = stat
+  end function
+
+  !> Adds a region whose memory moves or changes its size: an array of `ndim` dimensions (1 if not given) of elements such
+  !> as `element`. It comes back with the lengths that were saved, or, as a distributed list, with a share of all.
+  subroutine protect_memory(self, name, memory, element, ndim, placement, units, stat, errmsg)
+    class(backstay_session), intent(inout) :: self
+    character(*), intent(in) :: name
+    class(backstay_memory), intent(in), target :: memory
+    type(*), dimension(..), intent(in) :: element
+    integer, intent(in), optional :: ndim
+    type(backstay_placement), intent(in), optional :: placement
+    character(*), intent(in), optional :: units
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    type(backstay_placement) :: as
+    type(c_error) :: error
+    integer(c_int) :: code
+    character(kind=c_char), allocatable :: unit_text(:)
+    type(moving), pointer :: box
+    if (present(placement)) as = placement
+    unit_text = c_text("")
+    if (present(units)) unit_text = c_text(units)
+    allocate (box)
+    box%memory => memory
+    if (present(ndim)) box%ndim = ndim
+    code = c_protect_memory(self%handle, c_text(name), element, unit_text, as%kind, int(box%ndim, c_int), &
+                            c_funloc(look_at), c_funloc(make_room), c_loc(box), error)
+    if (error%code == 0) then
+      box%next => self%memories
+      self%memories => box
+    else
+      deallocate (box)
+    end if
+    call conclude(error, stat, errmsg)
   end subroutine
 
   subroutine unprotect(self, name, stat, errmsg)

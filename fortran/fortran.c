@@ -110,6 +110,25 @@ int backstay_fortran_protect(backstay_session* session, const char* name, const 
   return is_static ? backstay_protect_static(session, &region, error) : backstay_protect(session, &region, error);
 }
 
+/* Memory that moves: `element` is of the type of its elements. */
+int backstay_fortran_protect_memory(backstay_session* session, const char* name, const CFI_cdesc_t* element,
+                                    const char* units, int placement, int ndim, backstay_look look,
+                                    backstay_resize resize, void* user, backstay_error* error);
+int backstay_fortran_protect_memory(backstay_session* session, const char* name, const CFI_cdesc_t* element,
+                                    const char* units, int placement, int ndim, backstay_look look,
+                                    backstay_resize resize, void* user, backstay_error* error) {
+  const backstay_region region = {.name = name,
+                                  .units = units,
+                                  .type = type_of(element),
+                                  .ndim = ndim,
+                                  .placement = placement,
+                                  .look = look,
+                                  .resize = resize,
+                                  .user = user};
+  if (placement == BACKSTAY_BLOCK) return refuse(error, "region '%s' changes its size, and blocks do not", name);
+  return backstay_protect(session, &region, error);
+}
+
 int backstay_fortran_result(backstay_session* session, const CFI_cdesc_t* x, backstay_error* error);
 int backstay_fortran_result(backstay_session* session, const CFI_cdesc_t* x, backstay_error* error) {
   if (x->rank > 0 && (count_of(x) < 0 || !CFI_is_contiguous(x)))

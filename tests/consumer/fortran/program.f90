@@ -6,9 +6,76 @@
 !   program declared DIR  alone: declared computations and replay
 !   program stops DIR     an error that nobody asks for ends the program
 !   program loops DIR     counts to 200 in loop(), where ranks may be lost; rank 0 prints "sum 20100"
+module pools
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env
+  use backstay
+  implicit none
+  private
+
+  type, extends(backstay_memory), public :: pool
+    real(real64), allocatable :: x(:)
+  contains
+    procedure :: look => pool_look, resize => pool_resize
+  end type
+
+  type, extends(backstay_memory), public :: table
+    integer(int32), allocatable :: x(:, :)
+  contains
+    procedure :: look => table_look, resize => table_resize
+  end type
+
+contains
+
+  subroutine pool_look(self, data, lengths, stat)
+    class(pool), intent(inout), target :: self
+    type(c_ptr), intent(out) :: data
+    integer(int64), intent(out) :: lengths(:)
+    integer, intent(out) :: stat
+    stat = merge(0, 1, allocated(self%x))
+    if (stat /= 0) return
+    lengths = shape(self%x)
+    data = c_null_ptr
+    if (size(self%x) > 0) data = c_loc(self%x)
+  end subroutine
+
+  subroutine pool_resize(self, lengths, data, stat)
+    class(pool), intent(inout), target :: self
+    integer(int64), intent(in) :: lengths(:)
+    type(c_ptr), intent(out) :: data
+    integer, intent(out) :: stat
+    if (allocated(self%x)) deallocate (self%x)
+    allocate (self%x(lengths(1)), stat=stat)
+    data = c_null_ptr
+    if (size(self%x) > 0) data = c_loc(self%x)
+  end subroutine
+
+  subroutine table_look(self, data, lengths, stat)
+    class(table), intent(inout), target :: self
+    type(c_ptr), intent(out) :: data
+    integer(int64), intent(out) :: lengths(:)
+    integer, intent(out) :: stat
+    lengths = shape(self%x)
+    data = c_loc(self%x)
+    stat = 0
+  end subroutine
+
+  subroutine table_resize(self, lengths, data, stat)
+    class(table), intent(inout), target :: self
+    integer(int64), intent(in) :: lengths(:)
+    type(c_ptr), intent(out) :: data
+    integer, intent(out) :: stat
+    if (allocated(self%x)) deallocate (self%x)
+    allocate (self%x(lengths(1), lengths(2)), stat=stat)
+    data = c_loc(self%x)
+  end subroutine
+
+end module
+
 program main
   use, intrinsic :: iso_fortran_env
   use backstay
+  use pools
   implicit none
   integer, parameter :: rows = 24, columns = 3, halo = 1
   integer :: failures = 0
@@ -56,25 +123,25 @@ contains
     type(backstay_resumed) :: found
     type(backstay_verified) :: verified
     integer(int64), target :: step
-    real(real64), allocatable, target :: u(:, :), particles(:)
+    real(real64), allocatable, target :: u(:, :)
+    type(pool), target :: particles
     integer :: first, last, i, j, outcome
     call run%open(options([character(32) :: "every=1000000"]))
     first = rows * run%rank() / run%size() + 1
     last = rows * (run%rank() + 1) / run%size()
-    allocate (u(1 - halo:columns + halo, first - halo:last + halo), particles(first:last))
+    allocate (u(1 - halo:columns + halo, first - halo:last + halo), particles%x(0))
     step = 0
     u = 0
-    particles = 0
     call run%protect("step", step)
     call run%protect("u", u(1:columns, first:last), &
                      backstay_block([columns, rows], [1, first], [columns, last]), units="m s-1")
-    call run%protect("particles", particles, backstay_distributed_list())
+    call run%protect_memory("particles", particles, 1.0_real64, placement=backstay_distributed_list())
     if (what == "write") then
       step = 41
       do concurrent (i=1:columns, j=first:last)
         u(i, j) = value_at(i, j)
       end do
-      particles = [(real(i - 1, real64), i=first, last)]
+      particles%x = [(real(i - 1, real64), i=first, last)]
       call run%checkpoint(outcome)
       call expect(outcome == backstay_not_due, "nothing is due")
       call run%checkpoint_now(outcome)
@@ -92,7 +159,8 @@ contains
         end do
       end do
       call expect(all(u(0, :) == 0) .and. all(u(:, first - 1) == 0), "the halo is as it was")
-      call expect(all(particles == [(real(i - 1, real64), i=first, last)]), "the list is back")
+      call expect(size(particles%x) == last - first + 1, "so much of the list is back")
+      call expect(all(particles%x == [(real(i - 1, real64), i=first, last)]), "the list is back")
     end if
     call run%close()
   end subroutine
@@ -120,8 +188,11 @@ contains
     character(3), target :: labels(2)
     type(particle), target :: particles(4)
     real(real64), allocatable, target :: empty(:, :)
+    type(pool), target :: nothing
+    type(table), target :: grows
     integer :: i
-    allocate (empty(3, 0))
+    allocate (empty(3, 0), nothing%x(0))
+    grows%x = reshape([1, 2, 3, 4, 5, 6], [2, 3])
     i8 = [1_int8, -2_int8]
     i16 = [300_int16, -400_int16]
     cube = reshape([(int(i, int64), i=1, 24)], [2, 3, 4])
@@ -146,8 +217,11 @@ contains
     call run%protect("labels", labels)
     call run%protect("particles", particles)
     call run%protect("empty", empty)
+    call run%protect_memory("nothing", nothing, 0.0_real64)
+    call run%protect_memory("grows", grows, grows%x(1, 1), ndim=2)
     call run%checkpoint_now()
     call run%wait()
+    grows%x = reshape([0], [1, 1])
     i8 = 0
     i16 = 0
     cube = 0
@@ -166,6 +240,7 @@ contains
     call expect(all(flags .eqv. [.true., .false., .true.]), "logical values")
     call expect(label == "seven" .and. labels(2) == "two", "texts")
     call expect(particles(4)%id == 4 .and. particles(3)%x(2) == 6, "a derived type")
+    call expect(all(shape(grows%x) == [2, 3]) .and. grows%x(2, 3) == 6 .and. size(nothing%x) == 0, "memory that moves")
     call run%status(counters)
     call expect(counters%taken == 1 .and. counters%committed >= 1 .and. counters%last_error == "", "the counters")
     call run%unprotect("label")
@@ -189,6 +264,7 @@ contains
     end type
     type(backstay_session) :: run, other
     type(pair), target :: pairs(3)
+    type(pool), target :: unready
     real(real64), target :: x(3), y(3, 4)
     integer :: stat, number
     character(300) :: errmsg
@@ -216,6 +292,10 @@ contains
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "'y'")
     call run%protect("y", y, backstay_block([3], [1], [3]), stat=stat, errmsg=errmsg)
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "has 2 dimensions and its block 1")
+    call run%protect_memory("m", unready, x(1), placement=backstay_block([3], [1], [3]), stat=stat, errmsg=errmsg)
+    call expect_refusal(stat, errmsg, backstay_invalid_argument, "blocks do not")
+    call run%protect_memory("m", unready, x(1), ndim=9, stat=stat, errmsg=errmsg)
+    call expect_refusal(stat, errmsg, backstay_invalid_argument, "'m'")
     call of_assumed_size(run, x, stat, errmsg)
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "assumed size")
     call run%declare("flux", [backstay_reads("z")], number, stat, errmsg)
