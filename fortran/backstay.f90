@@ -6,8 +6,9 @@
 !> sentence goes to error_unit and the program stops.
 !>
 !> What is protected must have the attribute TARGET, and stay where it is until the session is closed or the region
-!> unprotected: what moves or changes its size is protected as backstay_memory. Bounds count from 1, whatever the array's own are,
-!> and include the last; dimensions are in Fortran's order, and in the files in C's, as in all files of Fortran programs.
+!> unprotected: what moves or changes its size is protected as backstay_memory. Bounds count from 1, whatever the
+!> array's own are, and include the last; dimensions are in Fortran's order, and in the files in C's, as in all files of
+!> Fortran programs.
 module backstay
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: error_unit, int64, real64
@@ -82,8 +83,8 @@ module backstay
   end type
 
   abstract interface
-    !> At each capture: where the elements are now, dense, and the lengths of the dimensions. Where there are none `data`
-    !> may be null. Any stat but 0 means that it cannot; the checkpoint then fails.
+    !> At each capture: where the elements are now, dense, and the lengths of the dimensions. Where there are none
+    !> `data` may be null. Any stat but 0 means that it cannot; the checkpoint then fails.
     subroutine backstay_look(self, data, lengths, stat)
       import :: backstay_memory, c_ptr, int64
       class(backstay_memory), intent(inout), target :: self
@@ -656,8 +657,8 @@ contains
     make_room = stat
   end function
 
-  !> Adds a region whose memory moves or changes its size: an array of `ndim` dimensions (1 if not given) of elements such
-  !> as `element`. It comes back with the lengths that were saved, or, as a distributed list, with a share of all.
+  !> Adds a region whose memory moves or changes its size: an array of `ndim` dimensions (1 if not given) of elements
+  !> such as `element`. It comes back with the lengths that were saved, or, as a distributed list, with a share of all.
   subroutine protect_memory(self, name, memory, element, ndim, placement, units, stat, errmsg)
     class(backstay_session), intent(inout) :: self
     character(*), intent(in) :: name
@@ -735,7 +736,8 @@ contains
     call set_bounds(access%ndim, access%above, above, access%has_reach)
   end function
 
-  !> All of the region, or first:last of it; with a stencil also what lies up to `below` (0 or less) and `above` of that.
+  !> All of the region, or first:last of it; with a stencil also what lies up to `below` (0 or less) and `above` of
+  !> that.
   function backstay_reads(region, first, last, below, above) result(access)
     character(*), intent(in) :: region
     integer, intent(in), optional :: first(:), last(:), below(:), above(:)

@@ -1,5 +1,6 @@
-! The driver of clover3d in Fortran: the order of the loops, the time step, the table, and what backstay needs. The loops
-! themselves are those of the solver, which fortran.cpp hands over. Prints and writes the same bytes as the driver in C++.
+! The driver of clover3d in Fortran: the order of the loops, the time step, the table, and what backstay needs. The
+! loops themselves are those of the solver, which fortran.cpp hands over. Prints and writes the same bytes as the driver
+! in C++.
 module clover3d
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int64, real64
