@@ -176,8 +176,8 @@ WRAPPER
   done
 }
 
-# Unpacked gfortran finds by itself what it brings, and here what it shares with the system's g++; its programs find
-# its libraries.
+# Unpacked gfortran finds by itself what it brings, and here what it shares with the system's g++. Its programs find its
+# libraries.
 wrap_fortran() {
   local real triple
   triple=$(basename "$(dirname "$(find "$1/usr/lib" -name libisal.so | head -n 1)")")
@@ -189,6 +189,7 @@ exec "$deps/usr/bin/$real" -B"\$(dirname "\$("${CXX:-g++}" -print-libgcc-file-na
   -Wl,-rpath,"$deps/usr/lib/$triple" "\$@"
 WRAPPER
   chmod +x "$1/bin/gfortran"
+  rm -f "$1/usr/bin/gfortran" # CMake would find it before the wrapper
 }
 
 # What apt and g++ themselves need is on every machine that gets this far, and must not be shadowed by a second copy.
