@@ -72,7 +72,9 @@ void meet_to_close(const Job& here) {
       "this process ends; to the others it is lost";
   const Watch until_all_come(here.bound, left_alone, [] { tell_of_an_end(EXIT_FAILURE); });
   if (meet(here.all, all_are_closing)) return;
-  std::fprintf(stderr, "backstay: this rank left its session by an error, and the others go on: this process ends\n");
+  std::fprintf(stderr,
+               "backstay: this rank left its session by an error, and the others go on or have lost a process: this "
+               "process ends\n");
   std::fflush(nullptr);
   tell_of_an_end(EXIT_FAILURE);
   (void)raise(SIGKILL);
