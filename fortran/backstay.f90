@@ -9,6 +9,9 @@
 !> unprotected: what moves or changes its size is protected as backstay_memory. Bounds count from 1, whatever the
 !> array's own are, and include the last; dimensions are in Fortran's order, and in the files in C's, as in all files of
 !> Fortran programs.
+!>
+!> Give whole arrays or sections of them. Of components of an array of a derived type, substrings, vector subscripts and
+!> expressions gfortran hands over a copy, which is gone behind the call: nobody here can tell it from an array.
 module backstay
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: error_unit, int64, real64
@@ -230,6 +233,10 @@ module backstay
       integer(c_int), value :: comm
       type(c_error), intent(inout) :: error
     end function
+    integer(c_int) function c_is_text(x) bind(C, name="backstay_fortran_is_text")
+      import
+      type(*), dimension(..), intent(in) :: x
+    end function
     integer(c_int) function c_protect(session, name, x, is_static, units, placement, ndim, global, lower, upper, &
                                       error) bind(C, name="backstay_fortran_protect")
       import
@@ -403,6 +410,22 @@ contains
     else if (error%code /= 0) then
       write (error_unit, "(a)") "backstay: " // text_of(error%message)
       error stop 1
+    end if
+  end subroutine
+
+  !> The same for procedures with an assumed type `x`. For a CHARACTER gfortran hands over one length more than they know
+  !> of, so that those of texts behind it, `units` and `errmsg`, are wrong: then these are not looked at, and the sentence
+  !> goes to error_unit.
+  subroutine conclude_with(x, error, stat, errmsg)
+    type(*), dimension(..), intent(in) :: x
+    type(c_error), intent(in) :: error
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    if (c_is_text(x) == 0) then
+      call conclude(error, stat, errmsg)
+    else
+      if (error%code /= 0 .and. present(stat)) write (error_unit, "(a)") "backstay: " // text_of(error%message)
+      call conclude(error, stat)
     end if
   end subroutine
 
@@ -600,14 +623,17 @@ contains
     character(kind=c_char), allocatable :: unit_text(:)
     if (present(placement)) as = placement
     unit_text = c_text("")
-    if (present(units)) unit_text = c_text(units)
+    if (present(units)) then
+      if (c_is_text(x) == 0) unit_text = c_text(units)
+    end if
     code = c_protect(self%handle, c_text(name), x, is_static, unit_text, as%kind, as%ndim, as%global, as%lower, &
                      as%upper, error)
-    call conclude(error, stat, errmsg)
+    call conclude_with(x, error, stat, errmsg)
   end subroutine
 
   !> Adds a region: a scalar, an array or a part of one with strides, of any type. What has no type that files know (a
-  !> derived type, a real of 16 bytes) is kept as bytes. units as in UDUNITS, "m s-1".
+  !> derived type, a real of 16 bytes) is kept as bytes. units as in UDUNITS, "m s-1". A CHARACTER has no units, and what
+  !> is wrong with it is said on error_unit, not in errmsg.
   subroutine protect(self, name, x, placement, units, stat, errmsg)
     class(backstay_session), intent(in) :: self
     character(*), intent(in) :: name
@@ -640,9 +666,11 @@ contains
     integer :: stat
     call c_f_pointer(user, box)
     call box%memory%look(data, lengths(:box%ndim), stat)
-    if (.not. c_associated(data)) data = c_loc(box%nothing)
     shape(:box%ndim) = lengths(box%ndim:1:-1)
     look_at = stat
+    if (stat /= 0 .or. c_associated(data)) return
+    data = c_loc(box%nothing)
+    if (all(lengths(:box%ndim) /= 0)) look_at = 1  ! elements that are nowhere
   end function
 
   integer(c_int) function make_room(user, shape, data) bind(C)
@@ -653,8 +681,10 @@ contains
     integer :: stat
     call c_f_pointer(user, box)
     call box%memory%resize(shape(box%ndim:1:-1), data, stat)
-    if (.not. c_associated(data)) data = c_loc(box%nothing)
     make_room = stat
+    if (stat /= 0 .or. c_associated(data)) return
+    data = c_loc(box%nothing)
+    if (all(shape(:box%ndim) /= 0)) make_room = 1
   end function
 
   !> Adds a region whose memory moves or changes its size: an array of `ndim` dimensions (1 if not given) of elements
@@ -676,7 +706,9 @@ contains
     type(moving), pointer :: box
     if (present(placement)) as = placement
     unit_text = c_text("")
-    if (present(units)) unit_text = c_text(units)
+    if (present(units)) then
+      if (c_is_text(element) == 0) unit_text = c_text(units)
+    end if
     allocate (box)
     box%memory => memory
     if (present(ndim)) box%ndim = ndim
@@ -688,7 +720,7 @@ contains
     else
       deallocate (box)
     end if
-    call conclude(error, stat, errmsg)
+    call conclude_with(element, error, stat, errmsg)
   end subroutine
 
   subroutine unprotect(self, name, stat, errmsg)
@@ -939,7 +971,7 @@ contains
     type(c_error) :: error
     integer(c_int) :: code
     code = c_result(self%handle, value, error)
-    call conclude(error, stat, errmsg)
+    call conclude_with(value, error, stat, errmsg)
   end subroutine
 
   ! ---- losses of ranks ----------------------------------------------------------------------------------------------

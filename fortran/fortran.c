@@ -53,6 +53,9 @@ static backstay_type type_of(const CFI_cdesc_t* x) {
   return type;
 }
 
+int backstay_fortran_is_text(const CFI_cdesc_t* x);
+int backstay_fortran_is_text(const CFI_cdesc_t* x) { return x->type == CFI_type_char ? 1 : 0; }
+
 static int64_t count_of(const CFI_cdesc_t* x) {
   int64_t count = 1;
   for (int d = 0; d < x->rank; ++d) count *= x->dim[d].extent;

@@ -258,19 +258,14 @@ contains
   end subroutine
 
   subroutine refused()
-    type :: pair
-      real(real64) :: x
-      integer :: i
-    end type
     type(backstay_session) :: run, other
-    type(pair), target :: pairs(3)
     type(pool), target :: unready
+    character(4000), target :: long_text
     real(real64), target :: x(3), y(3, 4)
     integer :: stat, number
     character(300) :: errmsg
     x = 0
     y = 0
-    pairs = pair(0, 0)
     call run%checkpoint(stat=stat, errmsg=errmsg)
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "NULL")
     call run%open_alone([character(8) :: "evry=3"], stat, errmsg)
@@ -286,8 +281,6 @@ contains
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "'x'")
     call run%protect("y", y(:, 4:1:-1), stat=stat, errmsg=errmsg)
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "lie -24 bytes apart in dimension 2")
-    call run%protect("i", pairs%i, stat=stat, errmsg=errmsg)
-    call expect(stat == backstay_ok, "components whose distance is a multiple of their size")
     call run%protect("y", y, backstay_block([3, 4], [1, 1], [3, 3]), stat=stat, errmsg=errmsg)
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "'y'")
     call run%protect("y", y, backstay_block([3], [1], [3]), stat=stat, errmsg=errmsg)
@@ -304,6 +297,9 @@ contains
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "'x'")
     call run%declare("flux", [backstay_reads("x", [1, 1], [3])], number, stat, errmsg)
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "'x'")
+    errmsg = "as before"
+    call run%protect("x", long_text, units="m", stat=stat, errmsg=errmsg)
+    call expect(stat == backstay_invalid_argument .and. errmsg == "as before", "of a text the sentence is on stderr")
     call run%result(x(1:3:2), stat, errmsg)
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "one piece")
     call run%prune(0, stat, errmsg)
