@@ -10,8 +10,10 @@
 !> array's own are, and include the last; dimensions are in Fortran's order, and in the files in C's, as in all files of
 !> Fortran programs.
 !>
-!> Give whole arrays or sections of them. Of components of an array of a derived type, substrings, vector subscripts and
-!> expressions gfortran hands over a copy, which is gone behind the call: nobody here can tell it from an array.
+!> Arrays are handed over as backstay_data(x): that is a C function to the compiler, which gives it the descriptor of x
+!> itself. To procedures in Fortran gfortran gives a copy of components of an array of a derived type, and a hidden
+!> length of texts that they do not expect. Expressions and vector subscripts are copies in every case, and gone behind
+!> the call.
 module backstay
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: error_unit, int64, real64
@@ -30,6 +32,15 @@ module backstay
   integer, parameter :: most_dimensions = 7
   integer(c_int), parameter :: by_default = 0, is_rank_private = 1, is_replicated = 2, is_block = 3, is_list = 4
   integer(c_int), parameter :: mode_read = 0, mode_write = 1, mode_read_write = 2, mode_write_some = 3
+
+  !> An array of any type and rank, or a scalar; from backstay_data(x).
+  type, bind(C), public :: backstay_data_of
+    private
+    type(c_ptr) :: first = c_null_ptr
+    integer(c_size_t) :: size = 0
+    integer(c_int) :: rank = 0, kind = 0
+    integer(c_int64_t) :: lengths(15) = 0, distances(15) = 0
+  end type
 
   !> Which part of something larger a region is; from the functions below.
   type, public :: backstay_placement
@@ -139,7 +150,7 @@ module backstay
       integer, intent(out) :: stat
     end subroutine
   end interface
-  public :: backstay_body, backstay_version
+  public :: backstay_body, backstay_version, backstay_data
 
   type, bind(C) :: c_error
     integer(c_int) :: code = 0
@@ -178,6 +189,10 @@ module backstay
     class(backstay_session), pointer :: run => null()
     procedure(backstay_body), pointer, nopass :: body => null()
   end type
+
+  interface backstay_data
+    procedure :: describe
+  end interface
 
   interface
     function c_version() bind(C, name="backstay_version")
@@ -233,16 +248,16 @@ module backstay
       integer(c_int), value :: comm
       type(c_error), intent(inout) :: error
     end function
-    integer(c_int) function c_is_text(x) bind(C, name="backstay_fortran_is_text")
+    type(backstay_data_of) function describe(x) bind(C, name="backstay_fortran_describe")
       import
-      type(*), dimension(..), intent(in) :: x
+      type(*), dimension(..), intent(in), target :: x
     end function
     integer(c_int) function c_protect(session, name, x, is_static, units, placement, ndim, global, lower, upper, &
                                       error) bind(C, name="backstay_fortran_protect")
       import
       type(c_ptr), value :: session
       character(kind=c_char), intent(in) :: name(*), units(*)
-      type(*), dimension(..), intent(in), target :: x
+      type(backstay_data_of), intent(in) :: x
       integer(c_int), value :: is_static, placement, ndim
       integer(c_int64_t), intent(in) :: global(*), lower(*), upper(*)
       type(c_error), intent(inout) :: error
@@ -252,7 +267,7 @@ module backstay
       import
       type(c_ptr), value :: session, user
       character(kind=c_char), intent(in) :: name(*), units(*)
-      type(*), dimension(..), intent(in) :: element
+      type(backstay_data_of), intent(in) :: element
       integer(c_int), value :: placement, ndim
       type(c_funptr), value :: look, resize
       type(c_error), intent(inout) :: error
@@ -322,7 +337,7 @@ module backstay
     integer(c_int) function c_result(session, x, error) bind(C, name="backstay_fortran_result")
       import
       type(c_ptr), value :: session
-      type(*), dimension(..), intent(inout) :: x
+      type(backstay_data_of), intent(in) :: x
       type(c_error), intent(inout) :: error
     end function
     integer(c_int) function c_loop(session, body, user, error) bind(C, name="backstay_loop")
@@ -410,22 +425,6 @@ contains
     else if (error%code /= 0) then
       write (error_unit, "(a)") "backstay: " // text_of(error%message)
       error stop 1
-    end if
-  end subroutine
-
-  !> The same for procedures with an assumed type `x`. For a CHARACTER gfortran hands over one length more than they know
-  !> of, so that those of texts behind it, `units` and `errmsg`, are wrong: then these are not looked at, and the sentence
-  !> goes to error_unit.
-  subroutine conclude_with(x, error, stat, errmsg)
-    type(*), dimension(..), intent(in) :: x
-    type(c_error), intent(in) :: error
-    integer, intent(out), optional :: stat
-    character(*), intent(inout), optional :: errmsg
-    if (c_is_text(x) == 0) then
-      call conclude(error, stat, errmsg)
-    else
-      if (error%code /= 0 .and. present(stat)) write (error_unit, "(a)") "backstay: " // text_of(error%message)
-      call conclude(error, stat)
     end if
   end subroutine
 
@@ -611,7 +610,7 @@ contains
   subroutine protect_as(self, name, x, is_static, placement, units, stat, errmsg)
     class(backstay_session), intent(in) :: self
     character(*), intent(in) :: name
-    type(*), dimension(..), intent(in), target :: x
+    type(backstay_data_of), intent(in) :: x
     integer(c_int), intent(in) :: is_static
     type(backstay_placement), intent(in), optional :: placement
     character(*), intent(in), optional :: units
@@ -623,21 +622,18 @@ contains
     character(kind=c_char), allocatable :: unit_text(:)
     if (present(placement)) as = placement
     unit_text = c_text("")
-    if (present(units)) then
-      if (c_is_text(x) == 0) unit_text = c_text(units)
-    end if
+    if (present(units)) unit_text = c_text(units)
     code = c_protect(self%handle, c_text(name), x, is_static, unit_text, as%kind, as%ndim, as%global, as%lower, &
                      as%upper, error)
-    call conclude_with(x, error, stat, errmsg)
+    call conclude(error, stat, errmsg)
   end subroutine
 
   !> Adds a region: a scalar, an array or a part of one with strides, of any type. What has no type that files know (a
-  !> derived type, a real of 16 bytes) is kept as bytes. units as in UDUNITS, "m s-1". A CHARACTER has no units, and what
-  !> is wrong with it is said on error_unit, not in errmsg.
+  !> derived type, a real of 16 bytes) is kept as bytes. units as in UDUNITS, "m s-1".
   subroutine protect(self, name, x, placement, units, stat, errmsg)
     class(backstay_session), intent(in) :: self
     character(*), intent(in) :: name
-    type(*), dimension(..), intent(in), target :: x
+    type(backstay_data_of), intent(in) :: x
     type(backstay_placement), intent(in), optional :: placement
     character(*), intent(in), optional :: units
     integer, intent(out), optional :: stat
@@ -649,7 +645,7 @@ contains
   subroutine protect_static(self, name, x, placement, units, stat, errmsg)
     class(backstay_session), intent(in) :: self
     character(*), intent(in) :: name
-    type(*), dimension(..), intent(in), target :: x
+    type(backstay_data_of), intent(in) :: x
     type(backstay_placement), intent(in), optional :: placement
     character(*), intent(in), optional :: units
     integer, intent(out), optional :: stat
@@ -693,7 +689,7 @@ contains
     class(backstay_session), intent(inout) :: self
     character(*), intent(in) :: name
     class(backstay_memory), intent(in), target :: memory
-    type(*), dimension(..), intent(in) :: element
+    type(backstay_data_of), intent(in) :: element
     integer, intent(in), optional :: ndim
     type(backstay_placement), intent(in), optional :: placement
     character(*), intent(in), optional :: units
@@ -706,9 +702,7 @@ contains
     type(moving), pointer :: box
     if (present(placement)) as = placement
     unit_text = c_text("")
-    if (present(units)) then
-      if (c_is_text(element) == 0) unit_text = c_text(units)
-    end if
+    if (present(units)) unit_text = c_text(units)
     allocate (box)
     box%memory => memory
     if (present(ndim)) box%ndim = ndim
@@ -720,7 +714,7 @@ contains
     else
       deallocate (box)
     end if
-    call conclude_with(element, error, stat, errmsg)
+    call conclude(error, stat, errmsg)
   end subroutine
 
   subroutine unprotect(self, name, stat, errmsg)
@@ -965,13 +959,13 @@ contains
   !> random numbers. A replay gives back what it was; without one nothing happens. A scalar or an array in one piece.
   subroutine give_result(self, value, stat, errmsg)
     class(backstay_session), intent(in) :: self
-    type(*), dimension(..), intent(inout) :: value
+    type(backstay_data_of), intent(in) :: value
     integer, intent(out), optional :: stat
     character(*), intent(inout), optional :: errmsg
     type(c_error) :: error
     integer(c_int) :: code
     code = c_result(self%handle, value, error)
-    call conclude_with(value, error, stat, errmsg)
+    call conclude(error, stat, errmsg)
   end subroutine
 
   ! ---- losses of ranks ----------------------------------------------------------------------------------------------

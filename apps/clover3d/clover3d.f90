@@ -338,9 +338,9 @@ contains
       placement = backstay_block(field%global, field%lower + 1, field%lower + field%owned)
       associate (inside => x(first:last(1), first:last(2), first:last(3)))
         if (field%is_constant /= 0) then
-          call run%protect_static(text_of(field%name), inside, placement, "1", stat=stat)  ! backstay
+          call run%protect_static(text_of(field%name), backstay_data(inside), placement, "1", stat=stat)  ! backstay
         else
-          call run%protect(text_of(field%name), inside, placement, "1", stat=stat)  ! backstay
+          call run%protect(text_of(field%name), backstay_data(inside), placement, "1", stat=stat)  ! backstay
         end if
       end associate
       if (stat /= 0) return
@@ -349,7 +349,7 @@ contains
     do number = 1, clover3d_line_count()
       call clover3d_describe_line(number - 1, line)
       call c_f_pointer(line%data, along, [line%length])
-      call run%protect_static(text_of(line%name), along, backstay_replicated(), stat=stat)  ! backstay
+      call run%protect_static(text_of(line%name), backstay_data(along), backstay_replicated(), stat=stat)  ! backstay
       if (stat /= 0) return
       bytes_of_arrays = bytes_of_arrays + 8 * line%length
     end do
@@ -417,11 +417,12 @@ contains
     call clover3d_work_in(run%comm())
     stat = clover3d_failed()
     if (stat == 0) call protect_fields(run, stat)
-    if (stat == 0) call run%protect("step", step, stat=stat, errmsg=errmsg)  ! backstay
-    if (stat == 0) call run%protect("clock", clock, backstay_replicated(), stat=stat, errmsg=errmsg)  ! backstay
+    if (stat == 0) call run%protect("step", backstay_data(step), stat=stat, errmsg=errmsg)  ! backstay
+    if (stat == 0) call run%protect("clock", backstay_data(clock), backstay_replicated(), stat=stat, errmsg=errmsg)
     if (stat == 0) &
-      call run%protect_memory("history", history, record(), placement=backstay_replicated(), stat=stat, errmsg=errmsg)
-    if (stat == 0) call run%protect("output_every", output_every, stat=stat, errmsg=errmsg)
+      call run%protect_memory("history", history, backstay_data(record()), placement=backstay_replicated(), stat=stat, &
+                              errmsg=errmsg)
+    if (stat == 0) call run%protect("output_every", backstay_data(output_every), stat=stat, errmsg=errmsg)
     if (stat == 0) call declare_loops(run, stat)
     if (stat == 0) call run%resume(found, stat, errmsg)  ! backstay
     if (stat == 0 .and. found%resumed) call require_same_run(stat)

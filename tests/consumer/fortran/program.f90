@@ -132,10 +132,10 @@ contains
     allocate (u(1 - halo:columns + halo, first - halo:last + halo), particles%x(0))
     step = 0
     u = 0
-    call run%protect("step", step)
-    call run%protect("u", u(1:columns, first:last), &
+    call run%protect("step", backstay_data(step))
+    call run%protect("u", backstay_data(u(1:columns, first:last)), &
                      backstay_block([columns, rows], [1, first], [columns, last]), units="m s-1")
-    call run%protect_memory("particles", particles, 1.0_real64, placement=backstay_distributed_list())
+    call run%protect_memory("particles", particles, backstay_data(1.0_real64), placement=backstay_distributed_list())
     if (what == "write") then
       step = 41
       do concurrent (i=1:columns, j=first:last)
@@ -186,7 +186,13 @@ contains
     logical, target :: flags(3)
     character(5), target :: label
     character(3), target :: labels(2)
+    type :: speed
+      integer :: id = 0
+      real(real64) :: v = 0
+      integer :: tag = 7
+    end type
     type(particle), target :: particles(4)
+    type(speed), target :: speeds(6)
     real(real64), allocatable, target :: empty(:, :)
     type(pool), target :: nothing
     type(table), target :: grows
@@ -205,20 +211,23 @@ contains
     do i = 1, 4
       particles(i) = particle(i, [1.0_real64, 2.0_real64, 3.0_real64] * i)
     end do
+    speeds%v = [(0.5_real64 * i, i=1, 6)]
     call run%open_alone(options())
-    call run%protect("i8", i8)
-    call run%protect("i16", i16, backstay_replicated())
-    call run%protect_static("cube", cube(:, 2:3, :))
-    call run%protect("sparse", sparse(1:9:2), backstay_rank_private(), "K")
-    call run%protect("c32", c32)
-    call run%protect("c64", c64)
-    call run%protect("flags", flags)
-    call run%protect("label", label)
-    call run%protect("labels", labels)
-    call run%protect("particles", particles)
-    call run%protect("empty", empty)
-    call run%protect_memory("nothing", nothing, 0.0_real64)
-    call run%protect_memory("grows", grows, grows%x(1, 1), ndim=2)
+    call run%protect("i8", backstay_data(i8))
+    call run%protect("i16", backstay_data(i16), backstay_replicated())
+    call run%protect_static("cube", backstay_data(cube(:, 2:3, :)))
+    call run%protect("sparse", backstay_data(sparse(1:9:2)), backstay_rank_private(), "K")
+    call run%protect("c32", backstay_data(c32))
+    call run%protect("c64", backstay_data(c64))
+    call run%protect("flags", backstay_data(flags))
+    call run%protect("label", backstay_data(label))
+    call run%protect("labels", backstay_data(labels))
+    call run%protect("particles", backstay_data(particles))
+    call run%protect("v", backstay_data(speeds%v), units="m s-1")
+    call run%protect("middle", backstay_data(labels(:)(2:2)))
+    call run%protect("empty", backstay_data(empty))
+    call run%protect_memory("nothing", nothing, backstay_data(0.0_real64))
+    call run%protect_memory("grows", grows, backstay_data(grows%x(1, 1)), ndim=2)
     call run%checkpoint_now()
     call run%wait()
     grows%x = reshape([0], [1, 1])
@@ -232,7 +241,9 @@ contains
     label = ""
     labels = ""
     particles = particle()
+    speeds = speed(1, 0, 8)
     call run%resume()
+    call expect(all(speeds%v == [(0.5_real64 * i, i=1, 6)]) .and. all(speeds%tag == 8), "components of an array")
     call expect(all(i8 == [1, -2]) .and. all(i16 == [300, -400]), "small integers")
     call expect(all(cube(:, 1, :) == 0) .and. cube(2, 3, 4) == 24 .and. cube(1, 2, 1) == 3, "a part of a cube")
     call expect(all(sparse == [0, 1, 0, 3, 0, 5, 0, 7, 0, 9]), "every second element")
@@ -276,18 +287,19 @@ contains
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "close it before")
     call other%open_alone(options(), stat, errmsg)
     call expect_refusal(stat, errmsg, backstay_locked, "in use")
-    call run%protect("x", x)
-    call run%protect("x", x, stat=stat, errmsg=errmsg)
+    call run%protect("x", backstay_data(x))
+    call run%protect("x", backstay_data(x), stat=stat, errmsg=errmsg)
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "'x'")
-    call run%protect("y", y(:, 4:1:-1), stat=stat, errmsg=errmsg)
+    call run%protect("y", backstay_data(y(:, 4:1:-1)), stat=stat, errmsg=errmsg)
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "lie -24 bytes apart in dimension 2")
-    call run%protect("y", y, backstay_block([3, 4], [1, 1], [3, 3]), stat=stat, errmsg=errmsg)
+    call run%protect("y", backstay_data(y), backstay_block([3, 4], [1, 1], [3, 3]), stat=stat, errmsg=errmsg)
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "'y'")
-    call run%protect("y", y, backstay_block([3], [1], [3]), stat=stat, errmsg=errmsg)
+    call run%protect("y", backstay_data(y), backstay_block([3], [1], [3]), stat=stat, errmsg=errmsg)
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "has 2 dimensions and its block 1")
-    call run%protect_memory("m", unready, x(1), placement=backstay_block([3], [1], [3]), stat=stat, errmsg=errmsg)
+    call run%protect_memory("m", unready, backstay_data(x(1)), placement=backstay_block([3], [1], [3]), stat=stat, &
+                            errmsg=errmsg)
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "blocks do not")
-    call run%protect_memory("m", unready, x(1), ndim=9, stat=stat, errmsg=errmsg)
+    call run%protect_memory("m", unready, backstay_data(x(1)), ndim=9, stat=stat, errmsg=errmsg)
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "'m'")
     call of_assumed_size(run, x, stat, errmsg)
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "assumed size")
@@ -297,10 +309,11 @@ contains
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "'x'")
     call run%declare("flux", [backstay_reads("x", [1, 1], [3])], number, stat, errmsg)
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "'x'")
-    errmsg = "as before"
-    call run%protect("x", long_text, units="m", stat=stat, errmsg=errmsg)
-    call expect(stat == backstay_invalid_argument .and. errmsg == "as before", "of a text the sentence is on stderr")
-    call run%result(x(1:3:2), stat, errmsg)
+    call run%protect("x", backstay_data(long_text), units="m", stat=stat, errmsg=errmsg)
+    call expect_refusal(stat, errmsg, backstay_invalid_argument, "'x' is already protected")
+    call run%protect("n", backstay_data(unready%x), stat=stat, errmsg=errmsg)
+    call expect_refusal(stat, errmsg, backstay_invalid_argument, "'n' is not allocated")
+    call run%result(backstay_data(x(1:3:2)), stat, errmsg)
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "one piece")
     call run%prune(0, stat, errmsg)
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "keep 1 or more")
@@ -312,7 +325,7 @@ contains
     real(real64), intent(in), target :: x(*)
     integer, intent(out) :: stat
     character(*), intent(inout) :: errmsg
-    call run%protect("a", x, stat=stat, errmsg=errmsg)
+    call run%protect("a", backstay_data(x), stat=stat, errmsg=errmsg)
   end subroutine
 
   !> `u` is updated but for its ends, `f` is overwritten before it is read: a line needs `u` alone. The second session
@@ -339,8 +352,8 @@ contains
     f = 0
     computed = 0
     call run%open_alone(options([character(32) :: "every=1", "policy=wait"]))
-    call run%protect("u", u)
-    call run%protect("f", f)
+    call run%protect("u", backstay_data(u))
+    call run%protect("f", backstay_data(f))
     call run%declare("fluxes", [backstay_reads("u", [2], [9], [-1], [1]), backstay_writes("f")], fluxes)
     call run%declare("update", [backstay_reads("f"), backstay_updates("u")], update)
     call run%declare("ends", [backstay_writes_some("u", [1], [10])], ends)
@@ -361,7 +374,7 @@ contains
         computed = computed + 1
         total = sum(u)
       end if
-      call run%result(total)
+      call run%result(backstay_data(total))
       call run%end()
     end do
     steps = steps - 1
@@ -393,8 +406,8 @@ contains
     integer, target :: step, sum
     step = 0
     sum = 0
-    call run%protect("step", step, stat=stat)
-    if (stat == 0) call run%protect("sum", sum, backstay_rank_private(), stat=stat)
+    call run%protect("step", backstay_data(step), stat=stat)
+    if (stat == 0) call run%protect("sum", backstay_data(sum), backstay_rank_private(), stat=stat)
     if (stat == 0) call run%resume(stat=stat)
     do while (stat == 0 .and. step < 200)
       step = step + 1
