@@ -465,7 +465,7 @@ class BACKSTAY_EXPORT Session {
   class Computing {
    public:
     Computing(Session& run, Computation computation) : run_(run), runs_(run_.enter(computation)) {}
-    ~Computing() { run_.leave(std::uncaught_exceptions() == exceptions_); }
+    ~Computing() { run_.leave(!runs_ || std::uncaught_exceptions() == exceptions_); }
     Computing(const Computing&) = delete;
     Computing& operator=(const Computing&) = delete;
     [[nodiscard]] bool runs() const { return runs_; }
@@ -473,7 +473,7 @@ class BACKSTAY_EXPORT Session {
    private:
     Session& run_;
     bool runs_;
-    int exceptions_ = std::uncaught_exceptions();
+    int exceptions_ = runs_ ? std::uncaught_exceptions() : 0;
   };
   friend struct detail::Scopes;
   bool enter(Computation computation);

@@ -438,7 +438,7 @@ void Session::Impl::end_last(bool completed) {
     way_->lose(cat(declared_.signature_of(computation),
                    ", ended by an exception, which a replay cannot repeat: catch it inside of the computation"));
   if (checker_ && ran) checker_->end(computation, completed, *journal_, rank);
-  if (engine_) engine_->after(computation, completed);
+  if (engine_ && ran) engine_->after(computation, completed);
 }
 
 Outcome Session::Impl::checkpoint(bool forced) {

@@ -37,21 +37,17 @@ bool is_whole(ByteView surprises, std::uint64_t events) {
 }
 }  // namespace
 
-std::size_t Expectation::slot() const {
-  std::uint64_t hash = 0;
-  for (const auto symbol : last_) hash = (hash ^ symbol) * 0x9e3779b97f4a7c15;
-  return static_cast<std::size_t>(hash >> 32) % slots;
-}
-
 void Expectation::came(Event event) {
-  Guess& guess = guesses_[slot()];
+  Guess& guess = guesses_[at_];
   if (guess.symbol == event.symbol()) {
     guess.doubted = false;
   } else if (std::exchange(guess.doubted, true)) {
     guess = {event.symbol(), false};
   }
-  std::rotate(last_.begin(), last_.begin() + 1, last_.end());
-  last_.back() = event.symbol();
+  last_ = {last_[1], last_[2], event.symbol()};
+  std::uint64_t hash = 0;
+  for (const auto symbol : last_) hash = (hash ^ symbol) * 0x9e3779b97f4a7c15;
+  at_ = static_cast<std::size_t>(hash >> 32) % slots;
 }
 
 void ReplayLog::computation(std::uint32_t number) { add(Event::computation(number)); }
@@ -105,11 +101,10 @@ void Replay::find_surprise() {
 
 Event Replay::next() const { return surprise_ && before_surprise_ == 0 ? *surprise_ : expectation_.next(); }
 
-Result<void> Replay::check(Event event) const {
+Failure Replay::why_not(Event event) const {
   if (at_end())
     return fail(Code::mismatch, "the replay goes on with ", name_of(event), ", and the run ended after ", events_,
                 " computations and results");
-  if (next() == event) return {};
   return fail(Code::mismatch, "number ", done_ + 1, " of the computations and results of the replay is ",
               name_of(event), ", and in the run that is replayed it was ", name_of(next()),
               ": the program must go the same way, so its input and its options, place among them, must be the same, "
@@ -146,14 +141,8 @@ std::optional<ByteView> Replay::next_result(std::size_t bytes) const {
   return ByteView(results_).subspan(next_result_, bytes);
 }
 
-Result<void> Replay::computation(std::uint32_t number) {
-  BACKSTAY_TRY(check(Event::computation(number)));
-  pass();
-  return {};
-}
-
 Result<void> Replay::result(MutableByteView value) {
-  BACKSTAY_TRY(check(Event::result(value.size())));
+  if (const auto event = Event::result(value.size()); at_end() || !(next() == event)) return why_not(event);
   if (value.size() > results_.size() - next_result_)
     return fail(Code::corrupt, "a log of computations is damaged: a result is not there");
   std::copy_n(results_.begin() + static_cast<std::ptrdiff_t>(next_result_), value.size(), value.begin());

@@ -35,7 +35,7 @@ class Event {
 class Expectation {
  public:
   Expectation() : guesses_(slots) {}
-  [[nodiscard]] Event next() const { return Event::of(guesses_[slot()].symbol); }
+  [[nodiscard]] Event next() const { return Event::of(guesses_[at_].symbol); }
   void came(Event event);
 
  private:
@@ -44,10 +44,10 @@ class Expectation {
     std::uint64_t symbol = 0;
     bool doubted = false;  ///< it was wrong the last time; twice, and another takes its place
   };
-  [[nodiscard]] std::size_t slot() const;
 
   std::vector<Guess> guesses_;
   std::array<std::uint64_t, 3> last_{};
+  std::size_t at_ = 0;  ///< where the guess after these stands
 };
 
 /// Grows with what could not be expected, and with the results: a few bytes for each end of a loop.
@@ -85,8 +85,14 @@ class Replay {
   [[nodiscard]] std::uint64_t events() const { return events_; }
   /// The result that is next, if there is one of so many bytes.
   [[nodiscard]] std::optional<ByteView> next_result(std::size_t bytes) const;
-  /// Code::mismatch: another computation is next, or a result, or nothing. The replay stands still.
-  Result<void> computation(std::uint32_t number);
+  /// False: another computation is next, or a result, or nothing. The replay stands still.
+  bool computation(std::uint32_t number) {
+    if (!next_is(number)) return false;
+    pass();
+    return true;
+  }
+  /// Why a computation that is not next cannot be: Code::mismatch, with a sentence.
+  [[nodiscard]] Failure why_not(std::uint32_t computation) const { return why_not(Event::computation(computation)); }
   /// Fills in the result. Code::mismatch as above, or another size; Code::corrupt: the log has no bytes for it.
   Result<void> result(MutableByteView value);
   /// What was replayed so far, to be continued.
@@ -95,7 +101,7 @@ class Replay {
  private:
   Replay() = default;
   [[nodiscard]] Event next() const;
-  Result<void> check(Event event) const;
+  [[nodiscard]] Failure why_not(Event event) const;
   void pass();
   void find_surprise();
   [[nodiscard]] std::string name_of(Event event) const;

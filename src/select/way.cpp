@@ -45,7 +45,7 @@ Result<Way::Turn> Way::take(std::uint32_t event) {
     log_.computation(event);
     return Turn::run;
   }
-  BACKSTAY_TRY(replay_->computation(event));
+  if (!replay_->computation(event)) return replay_->why_not(event);
   const Turn turn = replay_->done() < place_ ? Turn::skip : replay_->done() == place_ ? Turn::stop : Turn::run;
   if (replay_->at_end()) leave();
   return turn;

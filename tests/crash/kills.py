@@ -102,6 +102,8 @@ class Launch:
         command = [mpirun, *flags, "-n", str(processes), str(program), *words]
         self.process = subprocess.Popen(command, env=environment, stdout=self.out, stderr=self.err)
         self.deadline = time.monotonic() + limit
+        self.looks_stuck = time.monotonic() + limit / 2  # before the session's own time-out
+        self.where = ""
 
     def running(self) -> bool:
         return self.process.poll() is None
@@ -124,17 +126,19 @@ class Launch:
                 return self.process.wait(0.5)
             except subprocess.TimeoutExpired:
                 gone = None if guard.rank_processes(self.run_id) else gone or time.monotonic()
+            if not self.where and time.monotonic() > self.looks_stuck:
+                self.where = stacks_of(self.run_id)
             if gone and time.monotonic() - gone > 5:
                 return 200
         raise subprocess.TimeoutExpired("mpirun", LIMIT)
 
     def end(self) -> Ended:
-        """Waits for the end; what is late is killed and has status 124, and where it was at the end of `err`."""
-        stuck = ""
+        """Waits for the end; what is late is killed and has status 124. Where all were at half the time is at the end of
+        `err`: a session whose call of MPI does not end says so then, and ends."""
         try:
             status = self._wait()
         except subprocess.TimeoutExpired:
-            status, stuck = 124, stacks_of(self.run_id)
+            status, self.where = 124, stacks_of(self.run_id)
         guard.end_all(self.run_id)
         self.process.wait()
         self.scratch.cleanup()
@@ -143,7 +147,7 @@ class Launch:
             stream.seek(0)
             texts.append(stream.read())
             stream.close()
-        return Ended(status, texts[0], texts[1] + stuck)
+        return Ended(status, texts[0], texts[1] + self.where)
 
 
 def stacks_of(run_id: str) -> str:
