@@ -81,6 +81,7 @@ BARS = [
     Bar("saved-per-least", "bytes_per_least", ["tea2d", "clover3d"], 1.05, stores=("shm",), part="select"),
     Bar("clover3d-saved-per-state", "bytes_per_state", ["clover3d"], 0.185, stores=("shm",), part="select"),
     Bar("tea2d-saved-per-state", "bytes_per_state", ["tea2d"], 0.052, stores=("shm",), part="select"),
+    Bar("blocked-per-step", "blocked_per_step", ["blocked"], 0.05, stores=("shm",), part="select"),
     Bar("declared-loop-ns", "loop_ns", ["computation"], 100, stores=("shm",), part="select"),
     Bar("declared-access-ns", "access_ns", ["computation"], 10, stores=("shm",), part="select"),
     Bar("replay-ms-per-1000-steps", "ms_per_1000", ["replay"], 1, stores=("shm",), part="select"),
@@ -266,7 +267,7 @@ def table_of(rows: list[dict]) -> str:
                 f"\ntgv {r['n']}^3, {r['ranks']} ranks, {r['steps']} steps, {how}: {r['longer']:.3f} x as long as "
                 f"without (median of {len(ratios)} pairs, {min(ratios):.3f} to {max(ratios):.3f})"
             )
-        if r["what"] in ("computation", "replay", *saved.PROGRAMS):
+        if r["what"] in ("computation", "replay", "blocked", *saved.PROGRAMS):
             lines += ["", saved.told(r)]
         if r["what"] in ("repair", "init"):
             lines += ["", (repair if r["what"] == "repair" else init).told(r)]

@@ -1,4 +1,5 @@
-"""What declarations save and cost: bytes of a line against the least found by hand, a declared computation, a replay.
+"""What declarations save and cost: bytes of a line against the least found by hand, a declared computation, a replay,
+and how long a checkpoint keeps the applications waiting, in their time steps.
 
     python bench/saved.py --ranks 1 4 8
 
@@ -24,6 +25,14 @@ PROGRAMS = {
     "tea2d": ["--n", "256", "--steps", "4", "--solver", "ppcg"],
     "clover3d": ["--n", "48", "--steps", "4"],
 }
+# Each long enough for a few checkpoints, and with the time step that a user would call a small one.
+STEPPING = {
+    "tea2d": ["--n", "512", "--steps", "8", "--solver", "cg"],
+    "clover3d": ["--n", "64", "--steps", "24"],
+    "tgv": ["--n", "64", "--steps", "24"],
+}
+LEVELS = ["memory", "partner", "local", "shared"]
+STEPPING_RANKS, STEPPING_EVERY = 4, 4
 
 
 def told_by(words: list) -> str:
@@ -54,12 +63,39 @@ def bytes_of(build: Path, name: str, ranks: int) -> dict:
     return row | ({"bytes_per_state": row["bytes"] / int(arrays[1])} if ranks == 1 and arrays else {})
 
 
+def end_of(build: Path, name: str, every: int, level: str) -> tuple[float, dict]:
+    """Seconds from the session's start to its end, and what the end says of checkpoints on rank 0."""
+    program = [build / "apps" / name / name, *STEPPING[name], "--quiet"]
+    with tempfile.TemporaryDirectory(prefix="backstay-saved.", dir="/dev/shm") as directory:
+        flags = ["run", "-n", STEPPING_RANKS, "--every", every, "--levels", level]
+        told_by([*COMMAND, *flags, "--dir", f"{directory}/ck", "--", *program])
+        events = [json.loads(line) for line in Path(directory, "ck", "events.jsonl").read_text().splitlines()]
+    start, end = (next(e for e in events if e["event"] == word) for word in ("start", "end"))
+    return end["time"] - start["time"], end
+
+
+def blocked_of(build: Path, name: str) -> list[dict]:
+    """For each level: what a checkpoint keeps rank 0, against a step of a run without checkpoints just before."""
+    rows = []
+    steps = int(STEPPING[name][STEPPING[name].index("--steps") + 1])
+    for level in LEVELS:
+        seconds, _ = end_of(build, name, 10**9, level)
+        _, end = end_of(build, name, STEPPING_EVERY, level)
+        if end["taken"] < 2:
+            raise SystemExit(f"saved.py: {name} took {end['taken']} checkpoints at {level}")
+        row = {"what": "blocked", "program": name, "level": level, "store": "shm", "ranks": STEPPING_RANKS}
+        row |= {"step_s": seconds / steps, "blocked_s": end["blocked_seconds"] / end["taken"]}
+        rows.append(row | {"blocked_per_step": row["blocked_s"] / row["step_s"]})
+    return rows
+
+
 def run(options: argparse.Namespace) -> list[dict]:
     """Rows for `./dev bench`."""
     with tempfile.TemporaryDirectory(prefix="backstay-saved.", dir="/dev/shm") as directory:
         said = told_by([options.build / "bench" / "declared", directory])
     rows = [json.loads(line) | {"store": "shm", "ranks": 1} for line in said.splitlines()]
-    return rows + [bytes_of(options.build, name, ranks) for name in PROGRAMS for ranks in options.ranks]
+    rows += [bytes_of(options.build, name, ranks) for name in PROGRAMS for ranks in options.ranks]
+    return rows + [row for name in STEPPING for row in blocked_of(options.build, name)]
 
 
 def told(row: dict) -> str:
@@ -71,6 +107,11 @@ def told(row: dict) -> str:
         return (
             f"a replay of {row['steps']} steps of {row['computations']} computations and a result: "
             f"{row['ms_per_1000']:.2f} ms for 1,000 steps"
+        )
+    if row["what"] == "blocked":
+        return (
+            f"{row['program']} on {row['ranks']} ranks, level {row['level']}: a checkpoint keeps rank 0 for "
+            f"{1e3 * row['blocked_s']:.2f} ms, {row['blocked_per_step']:.3f} of a step of {1e3 * row['step_s']:.1f} ms"
         )
     state = f", {100 * row['bytes_per_state']:.1f} % of all its arrays" if "bytes_per_state" in row else ""
     return (

@@ -728,7 +728,8 @@ bool Session::Impl::close() {
   }
   if (signals_ && api::SignalListener::ends_the_process())
     journal_->say("a signal that asked for the end came after the last checkpoint(): it ends the program now");
-  journal_->event(stopping() ? "stop" : "end", {});
+  journal_->event(stopping() ? "stop" : "end", {api::Journal::number("taken", static_cast<double>(counters_.taken)),
+                                                api::Journal::number("blocked_seconds", counters_.blocked_seconds)});
   let_spares_go();
   return waited.ok();
 }

@@ -133,8 +133,8 @@ class Launch:
         raise subprocess.TimeoutExpired("mpirun", LIMIT)
 
     def end(self) -> Ended:
-        """Waits for the end; what is late is killed and has status 124. Where all were at half the time is at the end of
-        `err`: a session whose call of MPI does not end says so then, and ends."""
+        """Waits for the end; what is late is killed and has status 124. At the end of `err` is where the processes of a
+        launch were that did not end, or not in half of the time: the session's own time-out may end it later."""
         try:
             status = self._wait()
         except subprocess.TimeoutExpired:
@@ -154,7 +154,7 @@ def stacks_of(run_id: str) -> str:
     """Where each process of a run is that does not end, as far as a debugger is there to tell."""
     out = ""
     for pid, environment in guard.job_processes(run_id).items():
-        out += f"\nprocess {pid}, rank {environment.get('OMPI_COMM_WORLD_RANK', '-')}, has not ended\n"
+        out += f"\nprocess {pid}, rank {environment.get('OMPI_COMM_WORLD_RANK', '-')}, had not ended\n"
         if shutil.which("gdb"):
             command = ["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 16"]
             try:

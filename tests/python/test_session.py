@@ -6,6 +6,7 @@ Those of several ranks are in test_session_ranks.py. Needs the compiled module (
 import contextlib
 import copy
 import gc
+import json
 import os
 import pickle
 import random
@@ -487,6 +488,19 @@ def test_random_numbers_go_on_as_they_would_have(start, make):
 def test_fresh_start_is_false(start):
     resumed = start().resume()
     assert not resumed and resumed.line == 0
+
+
+def test_the_end_tells_how_long_checkpoints_kept_the_program(start, tmp_path):
+    run = start()
+    run.protect("a", np.zeros(1000))
+    save(run)
+    save(run)
+    blocked = run.status().blocked_seconds
+    run.close()
+    events = [json.loads(line) for file in tmp_path.rglob("events.jsonl") for line in file.read_text().splitlines()]
+    end = events[-1]
+    assert (end["event"], end["taken"]) == ("end", 2)
+    assert 0 < blocked <= end["blocked_seconds"] < 60
 
 
 def test_outcomes_follow_the_option_every(start):
