@@ -193,6 +193,26 @@ PUBLIC ssize_t pwritev64(int file, const struct iovec* parts, int count, off64_t
   WITH_PARTS(parts, count, 0, real_pwritev64()(file, parts, count, at));
 }
 
+REAL(ssize_t, preadv2, int, const struct iovec*, int, off_t, int);
+PUBLIC ssize_t preadv2(int file, const struct iovec* parts, int count, off_t at, int flags) {
+  WITH_PARTS(parts, count, 1, real_preadv2()(file, parts, count, at, flags));
+}
+
+REAL(ssize_t, preadv64v2, int, const struct iovec*, int, off64_t, int);
+PUBLIC ssize_t preadv64v2(int file, const struct iovec* parts, int count, off64_t at, int flags) {
+  WITH_PARTS(parts, count, 1, real_preadv64v2()(file, parts, count, at, flags));
+}
+
+REAL(ssize_t, pwritev2, int, const struct iovec*, int, off_t, int);
+PUBLIC ssize_t pwritev2(int file, const struct iovec* parts, int count, off_t at, int flags) {
+  WITH_PARTS(parts, count, 0, real_pwritev2()(file, parts, count, at, flags));
+}
+
+REAL(ssize_t, pwritev64v2, int, const struct iovec*, int, off64_t, int);
+PUBLIC ssize_t pwritev64v2(int file, const struct iovec* parts, int count, off64_t at, int flags) {
+  WITH_PARTS(parts, count, 0, real_pwritev64v2()(file, parts, count, at, flags));
+}
+
 REAL(ssize_t, recvmsg, int, struct msghdr*, int);
 PUBLIC ssize_t recvmsg(int socket, struct msghdr* message, int flags) {
   WITH_PARTS(message->msg_iov, message->msg_iovlen, 1, real_recvmsg()(socket, message, flags));
