@@ -86,11 +86,11 @@ T& given(T* pointer, const char* function, const char* argument) {
   return *pointer;
 }
 
-backstay::Session& of(backstay_session* session, const char* function) {
-  return given(session, function, "session").session;
-}
-const backstay::Session& of(const backstay_session* session, const char* function) {
-  return given(session, function, "session").session;
+/// Fortran has no NULL: its handle is one before open and after close.
+template <class T>
+auto& of(T* session, const char* function) {
+  if (session == nullptr) refuse(cat(function, ": the session is not open (`session` is NULL): open it before"));
+  return session->session;
 }
 
 backstay::Options read_options(const char* const* options) {

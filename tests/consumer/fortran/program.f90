@@ -278,7 +278,7 @@ contains
     x = 0
     y = 0
     call run%checkpoint(stat=stat, errmsg=errmsg)
-    call expect_refusal(stat, errmsg, backstay_invalid_argument, "NULL")
+    call expect_refusal(stat, errmsg, backstay_invalid_argument, "the session is not open")
     call run%open_alone([character(8) :: "evry=3"], stat, errmsg)
     call expect_refusal(stat, errmsg, backstay_unknown_option, "every")
     call run%open_alone(options(), stat, errmsg)
