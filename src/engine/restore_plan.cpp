@@ -13,8 +13,15 @@ Failure mismatch(const std::string& name, const std::string& why) {
   return fail(Code::mismatch, "region '", name, "' ", why);
 }
 
-bool same_type(const Type& a, const Type& b) {
-  return a == b || (a.kind == Type::Kind::text && b.kind == Type::Kind::text);
+bool is_text(const Type& type) { return type.kind == Type::Kind::text; }
+
+/// Callbacks take a text of any length; memory holds those of its own.
+bool same_type(const RegionSpec& spec, const Type& saved) {
+  return spec.type == saved || (spec.save && is_text(spec.type) && is_text(saved));
+}
+
+std::string type_word(const Type& type) {
+  return is_text(type) ? cat("text of ", counted(type.size, "byte")) : region::describe_type(type);
 }
 
 const char* placement_word(Placement::Kind kind) {
@@ -23,9 +30,9 @@ const char* placement_word(Placement::Kind kind) {
 }
 
 Result<void> check_kind(const RegionSpec& spec, const format::Segment& s) {
-  if (!same_type(spec.type, s.type))
-    return mismatch(spec.name, cat("was saved as ", region::describe_type(s.type), " and is protected as ",
-                                   region::describe_type(spec.type), ": protect it with the type it was saved with"));
+  if (!same_type(spec, s.type))
+    return mismatch(spec.name, cat("was saved as ", type_word(s.type), " and is protected as ", type_word(spec.type),
+                                   ": protect it with the type it was saved with"));
   if (spec.placement.kind != s.placement.kind)
     return mismatch(spec.name, cat("was saved as ", placement_word(s.placement.kind), " and is protected as ",
                                    placement_word(spec.placement.kind)));

@@ -130,6 +130,23 @@ TEST(restore_plan, what_was_saved_as_another_kind_is_refused_for_callbacks_and_t
   }
 }
 
+TEST(restore_plan, memory_takes_texts_of_its_own_length_and_callbacks_any) {
+  auto segment = saved(0, {2}, rank_private());
+  segment.type = {Type::Kind::text, 20, {}};
+  const auto t = tables({segment});
+  auto wanted = spec(rank_private());
+  for (const std::size_t length : {10, 20, 30}) {
+    wanted.type = {Type::Kind::text, length, {}};
+    const auto plan = plan_region(wanted, SavedRegions(t), 1, 0, 1);
+    EXPECT_EQ(plan.ok(), length == 20);
+    EXPECT_EQ(plan_own(wanted, SavedRegions(t), 0).has_value(), length == 20);
+    if (plan) continue;
+    EXPECT_NE(plan.failure().what.find("text of 20 bytes"), std::string::npos) << plan.failure().what;
+  }
+  wanted.save = [] { return std::string(); };
+  EXPECT_TRUE(plan_region(wanted, SavedRegions(t), 1, 0, 1).ok());
+}
+
 TEST(restore_plan, what_is_in_no_block_of_the_new_job_is_refused) {
   const auto t =
       tables({saved(0, {4, 2}, block({4, 4}, {0, 0}, {4, 2})), saved(1, {4, 1}, block({4, 4}, {0, 3}, {4, 4}))});

@@ -272,6 +272,8 @@ contains
     type(backstay_session) :: run, other
     type(pool), target :: unready
     character(4000), target :: long_text
+    character(20), target :: names(2) = "a name"
+    character(10), target :: short_names(2) = "short"
     real(real64), target :: x(3), y(3, 4)
     integer :: stat, number
     character(300) :: errmsg
@@ -317,6 +319,16 @@ contains
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "one piece")
     call run%prune(0, stat, errmsg)
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "keep 1 or more")
+    call run%close()
+    call run%open_alone(options())
+    call run%protect("names", backstay_data(names))
+    call run%checkpoint_now()
+    call run%close()
+    call run%open_alone(options())
+    call run%protect("names", backstay_data(short_names))
+    call run%resume(stat=stat, errmsg=errmsg)
+    call expect_refusal(stat, errmsg, backstay_mismatch, "text of 20 bytes and is protected as text of 10 bytes")
+    call expect(all(short_names == "short"), "shorter texts are left as they were")
     call run%close()
   end subroutine
 
