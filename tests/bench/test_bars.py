@@ -46,6 +46,7 @@ def test_all_met_is_said_only_when_all_are():
         {"what": "replay", "store": "shm", "ranks": 1, "ms_per_1000": 0.5},
         {"what": "tea2d", "store": "shm", "ranks": 1, "bytes_per_least": 1.0, "bytes_per_state": 0.05},
         {"what": "clover3d", "store": "shm", "ranks": 8, "bytes_per_least": 1.01, "bytes_per_state": 0.17},
+        {"what": "blocked", "store": "shm", "ranks": 4, "blocked_per_step": 0.04},
         tgv | {"what": "weight", "longer": 1.0},
     ]
     assert run.bar_lines([*rows, tgv])[1]
