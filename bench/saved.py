@@ -25,7 +25,7 @@ PROGRAMS = {
     "tea2d": ["--n", "256", "--steps", "4", "--solver", "ppcg"],
     "clover3d": ["--n", "48", "--steps", "4"],
 }
-# Each long enough for a few checkpoints, and with the time step that a user would call a small one.
+# Each long enough for a few checkpoints.
 STEPPING = {
     "tea2d": ["--n", "512", "--steps", "8", "--solver", "cg"],
     "clover3d": ["--n", "64", "--steps", "24"],
