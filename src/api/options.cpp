@@ -187,6 +187,19 @@ std::optional<std::vector<std::vector<int>>> sets_of(const std::string& text) {
   return sets;
 }
 
+}  // namespace
+
+std::optional<std::size_t> UnitChoice::set_of(int node) const {
+  std::optional<std::size_t> found;
+  for (std::size_t s = 0; s < sets.size(); ++s) {
+    if (std::ranges::find(sets[s], node) == sets[s].end()) continue;
+    if (found) return {};
+    found = s;
+  }
+  return found;
+}
+
+namespace {
 UnitChoice unit_of(Values& values, const std::string& name) {
   const std::string text = values.text(name);
   if (text == "node") return {};

@@ -38,6 +38,8 @@ struct UnitChoice {
   enum class Kind { node, rank, variable, sets } kind = Kind::node;
   std::string variable;                ///< variable: ranks that have the same value of it die together
   std::vector<std::vector<int>> sets;  ///< sets: of nodes
+  /// The number of the set that has this node; none: in no set, or in several.
+  [[nodiscard]] std::optional<std::size_t> set_of(int node) const;
 };
 
 /// All options with their values checked.

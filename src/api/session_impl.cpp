@@ -282,14 +282,12 @@ std::vector<int> Session::Impl::find_units(const std::string& level, const api::
   if (choice.kind == api::UnitChoice::Kind::rank) std::iota(units.begin(), units.end(), 0);
   if (choice.kind == api::UnitChoice::Kind::sets)
     for (auto& unit : units) {
-      const auto has_it = [&](const std::vector<int>& set) {
-        return std::find(set.begin(), set.end(), unit) != set.end();
-      };
-      if (std::count_if(choice.sets.begin(), choice.sets.end(), has_it) != 1)
+      const auto set = choice.set_of(unit);
+      if (!set)
         throw Error(Code::invalid_argument,
                     cat("the option ", level, ".unit has node ", unit, " in no set, or in several: each of the ",
                         topology.nodes(), " nodes belongs to one"));
-      unit = static_cast<int>(std::find_if(choice.sets.begin(), choice.sets.end(), has_it) - choice.sets.begin());
+      unit = static_cast<int>(*set);
     }
   if (choice.kind != api::UnitChoice::Kind::variable) return units;
   const char* value = std::getenv(choice.variable.c_str());

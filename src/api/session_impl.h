@@ -133,6 +133,7 @@ class Session::Impl {
   void start_mpi(int* argc, char*** argv, const Result<api::Settings>& settings);
   void open_mpi(MPI_Comm comm, const Result<api::Settings>& settings);
   void open_with_spares(MPI_Comm comm);
+  [[nodiscard]] comm::FailureUnits own_units() const;
   void stand_by();
   void start_with_crew();
   void stop_engine(comm::Alarm& alarm);

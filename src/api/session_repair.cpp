@@ -6,6 +6,7 @@
 #include <set>
 
 #include "api/session_impl.h"
+#include "base/crc32c.h"
 #include "base/text.h"
 
 namespace backstay {
@@ -132,6 +133,23 @@ void Session::Impl::leave_if_lost() {
 
 // ---- spares ----------------------------------------------------------------------------------------------------
 
+/// Of this process, at each level; ranks need not be known.
+comm::FailureUnits Session::Impl::own_units() const {
+  using Kind = api::UnitChoice::Kind;
+  comm::FailureUnits units{};
+  for (std::size_t i = 0; i < settings_.levels.size() && i < units.size(); ++i) {
+    const auto& level = settings_.levels[i];
+    if (level.parity.p == 0 && level.kind != engine::LevelKind::partner) continue;
+    const auto found = settings_.units.find(level.name);
+    const api::UnitChoice choice = found != settings_.units.end() ? found->second : api::UnitChoice{};
+    if (choice.kind == Kind::node) units[i] = static_cast<std::uint64_t>(node_) + 1;
+    if (choice.kind == Kind::sets) units[i] = choice.set_of(node_).value_or(0) + 1;
+    const char* const value = choice.kind == Kind::variable ? std::getenv(choice.variable.c_str()) : nullptr;
+    if (value != nullptr) units[i] = std::uint64_t{crc32c(as_bytes(value))} + 1;
+  }
+  return units;
+}
+
 void Session::Impl::open_with_spares(MPI_Comm comm) {
   int same = MPI_UNEQUAL;
   MPI_Comm_compare(comm, MPI_COMM_WORLD, &same);
@@ -141,7 +159,7 @@ void Session::Impl::open_with_spares(MPI_Comm comm) {
                 "MPI_COMM_WORLD");
   crew_ = value_or_throw(
       comm::Crew::muster(comm, {settings_.spares, milliseconds(settings_.timeout), settings_.shrink,
-                                settings_.errors_return, node_, engine::newest_line_on_node(local_dir_)}));
+                                settings_.errors_return, node_, own_units(), engine::newest_line_on_node(local_dir_)}));
   comm::leaving::tell_of_it_by([dir = settings_.dir, name = settings_.name](int status) {
     api::Journal(0, api::Log::quiet, dir, name).event("left", {api::Journal::number("status", status)});
   });

@@ -273,7 +273,7 @@ Result<bool> Crew::try_repair(MPI_Comm among, Word word, double waited, Round& r
   int size = 0;
   MPI_Comm_size(among, &size);
   MPI_Comm_rank(among, &round.me);
-  const Survivor mine{number_, rank_, options_.node, word, waited};
+  const Survivor mine{number_, rank_, options_.node, word, waited, options_.units};
   auto& all = round.survivors;
   all.resize(static_cast<std::size_t>(size));
   BACKSTAY_TRY(check(MPI_Allgather(&mine, sizeof(Survivor), MPI_BYTE, all.data(), sizeof(Survivor), MPI_BYTE, among)));

@@ -21,6 +21,7 @@ struct CrewOptions {
   bool may_shrink = false;
   bool errors_return = false;  ///< MPI calls of the program return the error of a loss, instead of throwing RankLost
   int node = 0;                ///< of this process
+  FailureUnits units = {};     ///< of this process
   std::uint64_t claim = 0;     ///< what this process has to offer as a rank, see muster()
 };
 

@@ -17,6 +17,29 @@ std::vector<int> lost_ranks(const std::vector<Survivor>& survivors, int workers)
   return lost;
 }
 
+/// Ranks that die together with this spare, once for each way.
+int company_of(const Survivor& spare, const std::vector<Survivor>& survivors, const std::vector<int>& ranks) {
+  int company = 0;
+  for (std::size_t i = 0; i < survivors.size(); ++i)
+    for (std::size_t u = 0; ranks[i] >= 0 && u < spare.units.size(); ++u)
+      company += spare.units[u] != 0 && spare.units[u] == survivors[i].units[u] ? 1 : 0;
+  return company;
+}
+
+/// survivors.size(): there is none.
+std::size_t best_spare(const std::vector<Survivor>& survivors, const std::vector<int>& ranks) {
+  std::size_t best = survivors.size();
+  int least = 0;
+  for (std::size_t i = 0; i < survivors.size(); ++i) {
+    if (ranks[i] >= 0) continue;
+    const int company = company_of(survivors[i], survivors, ranks);
+    if (best < survivors.size() && company >= least) continue;
+    best = i;
+    least = company;
+  }
+  return best;
+}
+
 /// Without gaps, in the order they had.
 void number_anew(RepairPlan& plan) {
   std::vector<int> used;
@@ -34,14 +57,12 @@ RepairPlan plan_repair(const std::vector<Survivor>& survivors, int workers, bool
   plan.workers = workers;
   for (const auto& survivor : survivors) plan.ranks.push_back(survivor.rank);
   const auto lost = lost_ranks(survivors, workers);
-  std::size_t next = 0;
   for (int rank : lost) {
-    while (next < survivors.size() && survivors[next].rank >= 0) ++next;
+    const std::size_t next = best_spare(survivors, plan.ranks);
     plan.replaced.push_back({rank, -1, -1});
     if (next == survivors.size()) continue;
     plan.ranks[next] = rank;
     plan.replaced.back() = {rank, survivors[next].number, survivors[next].node};
-    ++next;
   }
   const bool replaced = plan.replaced.empty() || plan.replaced.back().by_number >= 0;
   const bool failed = !lost.empty() || anybody_says(survivors, Word::failed);

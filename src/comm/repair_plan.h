@@ -1,6 +1,8 @@
 // Who takes whose place after a loss. Pure: those who are left all compute the same.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <vector>
 
 namespace backstay::comm {
@@ -21,6 +23,10 @@ enum class Fate {
   lost,      ///< ranks are missing, and nobody can take their places
 };
 
+/// What a process dies together with, in each of the ways that matter: two with the same number there do; 0: with
+/// nobody.
+using FailureUnits = std::array<std::uint64_t, 6>;
+
 /// A process that lives.
 struct Survivor {
   int number = 0;  ///< its rank in the job as it was started; those who are left are in this order
@@ -28,6 +34,7 @@ struct Survivor {
   int node = 0;
   Word word = Word::waiting;
   double waited = 0;  ///< seconds since it came, when all met; of a spare 0
+  FailureUnits units = {};
 };
 
 struct Replaced {
@@ -44,8 +51,9 @@ struct RepairPlan {
   bool same_ranks = false;         ///< nobody was lost and nobody failed: the old communicator serves on
 };
 
-/// `survivors` of `workers` ranks and some spares, who are taken in order of their numbers. `may_shrink`: without
-/// spares the ranks that are left go on, numbered anew.
+/// `survivors` of `workers` ranks and some spares. Those are taken who die together with the fewest ranks, so that
+/// parts of a parity group stay apart; among equal ones in order of their numbers. `may_shrink`: without spares the
+/// ranks that are left go on, numbered anew.
 RepairPlan plan_repair(const std::vector<Survivor>& survivors, int workers, bool may_shrink);
 
 }  // namespace backstay::comm

@@ -31,6 +31,26 @@ TEST(RepairPlan, rank_0_and_another_are_replaced_in_order) {
   EXPECT_EQ(plan.ranks, (std::vector<int>{1, 2, 0, 3}));
 }
 
+TEST(RepairPlan, a_spare_that_dies_together_with_ranks_is_taken_last) {
+  auto crew = crew_without({0});
+  for (auto& survivor : crew) survivor.units = {0, static_cast<std::uint64_t>(survivor.number % 5)};
+  // Spare 5 dies with rank 0, who is lost, and 4 with nobody; then 5 with 4 in another way, and 4 with nobody, too.
+  EXPECT_EQ(plan_repair(crew, 4, false).replaced[0].by_number, 4);
+  crew[3].units[1] = crew[1].units[1];
+  EXPECT_EQ(plan_repair(crew, 4, false).replaced[0].by_number, 5) << "4 dies together with rank 2";
+  crew[4].units = {9, crew[1].units[1]};
+  crew[2].units[0] = 9;
+  EXPECT_EQ(plan_repair(crew, 4, false).replaced[0].by_number, 4) << "5 dies together with ranks 2 and 3";
+}
+
+TEST(RepairPlan, spares_that_die_together_are_not_taken_both) {
+  std::vector<Survivor> crew;
+  for (int number = 2; number < 6; ++number)
+    crew.push_back({number, number < 3 ? number : -1, number, Word::failed, 0, {number < 5 ? 7U + number / 3 : 9U}});
+  const auto plan = plan_repair(crew, 3, false);  // ranks 0 and 1 are lost; spares 3 and 4 die together
+  EXPECT_EQ(plan.ranks, (std::vector<int>{2, 0, -1, 1}));
+}
+
 TEST(RepairPlan, a_lost_spare_changes_nothing_for_those_who_work) {
   const auto plan = plan_repair(crew_without({5}, Word::finished), 4, false);
   EXPECT_EQ(plan.fate, Fate::finished);

@@ -1,6 +1,7 @@
 #include "engine/statics.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/text.h"
 #include "engine/data_reader.h"
@@ -55,6 +56,23 @@ bool has_here(const catalog::Candidate& line, const Inventory& inventory, const 
   }
   return false;
 }
+/// After a repair members of a group may die together that did not when the line was written, or a file with its copy.
+bool lies_apart(const catalog::Candidate& line, const Inventory& inventory, const Level& companion,
+                const Topology& topology) {
+  const auto& units = companion.config.parity.units.empty() ? topology.node_of : companion.config.parity.units;
+  for (const auto& group : line.manifest.groups) {
+    std::set<int> different;
+    for (const int member : group.members) different.insert(units[static_cast<std::size_t>(member)]);
+    if (different.size() < group.members.size()) return false;
+  }
+  for (std::size_t f = 0; f < line.sources.size(); ++f) {
+    if (line.manifest.files[f].copy_node < 0) continue;
+    std::set<int> nodes;
+    for (const auto& source : line.sources[f]) nodes.insert(topology.node(inventory.contents[source.store].server));
+    if (nodes.size() < 2) return false;
+  }
+  return true;
+}
 }  // namespace
 
 Result<std::vector<std::uint64_t>> find_equal(const Inventory& inventory, const std::vector<Level>& companions,
@@ -66,7 +84,8 @@ Result<std::vector<std::uint64_t>> find_equal(const Inventory& inventory, const 
     const auto newest = std::find_if(inventory.candidates.begin(), inventory.candidates.end(),
                                      [&](const auto& line) { return line.level == static_cast<int>(i); });
     if (newest == inventory.candidates.end() || !newest->trouble.empty() || !newest->complete ||
-        newest->manifest.job != job || newest->manifest.ranks != comm.size())
+        newest->manifest.job != job || newest->manifest.ranks != comm.size() ||
+        !lies_apart(*newest, inventory, companions[i], topology))
       continue;
     lines[i] = newest->line;
     differs[i] = captured && has_here(*newest, inventory, companions[i], topology, memory, comm.rank()) ? 0 : 1;

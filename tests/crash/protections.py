@@ -120,14 +120,16 @@ class Kill:
 
 
 def of_workers(kills: list[Kill], shape: Shape) -> list[Kill]:
-    """The same without spares that were surely waiting: the first that lives may have taken the place of each lost."""
+    """The same without spares that were surely waiting: the first that lives may have taken the place of each lost, and
+    in racks any."""
     out = []
     working, waiting = set(range(shape.ranks)), list(range(shape.ranks, shape.processes))
     for kill in kills:
         hit = kill.numbers & working
         waiting = [number for number in waiting if number not in kill.numbers]
-        working |= set(waiting[: len(hit)])
-        waiting = waiting[len(hit) :]
+        taken = len(waiting) if hit and shape.levels.unit == "rack" else len(hit)
+        working |= set(waiting[:taken])
+        waiting = waiting[taken:]
         out.append(Kill(kill.began, kill.ended, frozenset(hit), kill.removed))
     return out
 

@@ -42,6 +42,15 @@ def run(directory, *arguments, program=STEPPER, words=("600",), **options):
     )
 
 
+def by_racks(directory):
+    """stepper, started with the racks of 5 nodes in the variable RACK."""
+    script = directory / "by_racks"
+    rank = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"
+    script.write_text(f'#!/bin/sh\nRACK=rack-$(({rank} / 2)) exec {shlex.quote(str(STEPPER))} "$@"\n')
+    script.chmod(0o755)
+    return script
+
+
 def result(ended, word="hash"):
     lines = [line.split() for line in ended.stdout.splitlines()]
     found = [line[1] for line in lines if line[:1] == [word]]
@@ -95,6 +104,31 @@ def test_what_one_level_with_parity_cannot_bear_a_second_one_does(tmp_path):
     assert result(ended) == plain, ended.stderr
     assert "at level memory cannot be put back" in ended.stderr and "launch 2" not in ended.stderr
     assert "at level memory2: rebuilding rank 1, rank 3 from parity" in ended.stderr
+
+
+RACKS = {"levels": "local", "local__redundancy": "rs(2,1)", "every": 5}
+
+
+@needs_ulfm
+def test_a_spare_that_dies_together_with_a_rank_is_taken_last(tmp_path):
+    flags = ("-n", 3, "--spares", 2, "--nodes", 5, "--kill", "0@100")
+    ended = run(tmp_path, *flags, local__unit="nodes:0-1/2-3/4", **RACKS)
+    assert result(ended) and "spare 4 (node 4) is rank 0 now" in ended.stderr, ended.stderr
+    ended = run(tmp_path / "env", *flags, program=by_racks(tmp_path), local__unit="env:RACK", **RACKS)
+    assert result(ended) and "spare 4 (node 4) is rank 0 now" in ended.stderr, ended.stderr
+
+
+@needs_ulfm
+def test_static_regions_are_protected_anew_where_a_repair_put_a_group_into_one_rack(tmp_path):
+    """Ranks 0 and 2 are a group. The spare dies together with rank 2, so the loss of that rack would take both."""
+    plain = result(run(tmp_path / "a", "-n", 3, levels="memory", every=1000000))
+    flags, racks = ("-n", 3, "--nodes", 4), {"local__unit": "nodes:0-1/2-3", **RACKS}
+    repaired = run(tmp_path, *flags, "--spares", 1, "--kill", "node0@100", **racks)
+    assert result(repaired) == plain and "rank 0 was lost" in repaired.stderr, repaired.stderr
+    for node in (2, 3):
+        shutil.rmtree(tmp_path / "ck" / f"node-{node}")
+    again = run(tmp_path, *flags, "--spares", 1, **racks)
+    assert result(again) == plain and "at level local-static: rebuilding rank" in again.stderr, again.stderr
 
 
 @needs_ulfm
