@@ -34,7 +34,7 @@ VARIABLES = {
 }
 
 
-def library() -> Path:
+def library(asked_for: str = "--check") -> Path:
     """The library that is preloaded. LaunchError: it is not here."""
     here = Path(__file__).absolute().parent
     places = [here, *(Path(part) / "backstay" for part in sys.path), here.parents[2]]
@@ -42,7 +42,7 @@ def library() -> Path:
         if (place / LIBRARY).is_file():
             return (place / LIBRARY).resolve()
     raise LaunchError(
-        f"--check: {LIBRARY} is not beside this package: it is built on x86-64 with Linux, without sanitizers."
+        f"{asked_for}: {LIBRARY} is not beside this package: it is built on x86-64 with Linux, without sanitizers."
     )
 
 

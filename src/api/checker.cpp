@@ -10,8 +10,7 @@
 
 namespace backstay::api {
 
-namespace {
-View view_of(const RegionSpec& spec) {
+View memory_of(const RegionSpec& spec) {
   View nothing;
   nothing.valid = false;
   try {
@@ -21,6 +20,7 @@ View view_of(const RegionSpec& spec) {
   }
 }
 
+namespace {
 const char* what_is_false(check::Fault fault) {
   switch (fault) {
     case check::Fault::reads:
@@ -66,7 +66,7 @@ void Checker::begin(std::size_t computation, Journal& journal, int rank) {
     std::vector<check::Subject> subjects;
     names_.clear();
     for (const auto* spec : specs()) {
-      View view = view_of(*spec);
+      View view = memory_of(*spec);
       const bool is_watched = view.valid && view.run_lengths.empty() && declared.contains(spec->name);
       subjects.push_back({std::move(view), spec->type.size, check::units_of(spec->type, spec->padding), is_watched});
       names_.push_back(spec->name);
@@ -91,7 +91,7 @@ void Checker::finish(bool completed, Journal& journal, int rank) {
     std::vector<View> now;
     const auto all = specs();
     for (std::size_t r = 0; r < all.size() && r < names_.size() && all[r]->name == names_[r]; ++r)
-      now.push_back(view_of(*all[r]));
+      now.push_back(memory_of(*all[r]));
     std::vector<bool> moved;
     const auto findings = check_.end(now, completed, moved);
     for (const auto& finding : findings) tell(finding, names_[finding.region], journal, rank);

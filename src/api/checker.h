@@ -16,6 +16,9 @@
 
 namespace backstay::api {
 
+/// Where a region lies now; one that is not valid where that cannot be told.
+View memory_of(const RegionSpec& spec);
+
 /// What a session knows; it outlives the checker.
 struct Checked {
   const select::Declared& declared;

@@ -359,6 +359,9 @@ std::vector<OptionInfo> options_of_the_way() {
        "the "
        "computation where they need least, as it is found out"},
       {"advise", "off", "`on`: tell in the end where checkpoints need least, and what becomes of each region there"},
+      {"observe", "0",
+       "this many steps, from one call of checkpoint() to the next: what of each region is read first and what is "
+       "overwritten first, by `backstay advise`"},
       {"on_error", "continue",
        "a checkpoint that failed in the background: `continue` with a message, or `throw` as soon as all ranks know of "
        "it, one or two calls later"},
@@ -432,6 +435,7 @@ Result<Settings> read_options(const std::map<std::string, std::string>& given,
   s.direct_io = values.choice("direct_io", {"auto", "off"}) == 0;
   s.lenient = values.choice("regions", {"strict", "lenient"}) == 1;
   s.places_itself = values.choice("place", {"calls", "best"}) == 1;
+  s.observed_steps = static_cast<int>(values.whole("observe", 0, 1000000));
   s.advises = values.choice("advise", {"off", "on"}) == 1;
   s.throw_errors = values.choice("on_error", {"continue", "throw"}) == 1;
   s.signals = values.choice("signals", {"on", "off"}) == 0;

@@ -63,6 +63,7 @@ struct Settings {
   bool lenient = false;
   bool places_itself = false;  ///< checkpoints where they need least, and not where checkpoint() is called
   bool advises = false;        ///< tells in the end where that is
+  int observed_steps = 0;      ///< of a program without declarations: what is live is looked for by closed pages
   bool throw_errors = false;
   bool signals = true;
   bool progress_in_calls = false;

@@ -224,6 +224,7 @@ void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
   engine_ = std::make_unique<engine::Engine>(std::move(config), std::move(hooks), std::move(app));
   value_or_throw(engine_->open());
   if (settings_.check_access && !checker_) checker_.emplace(api::Checked{declared_, regions_, statics_});
+  if (settings_.observed_steps > 0 && !observer_) observer_.emplace(regions_, settings_.observed_steps);
   if (settings_.signals && !signals_) signals_ = std::make_unique<api::SignalListener>();
   describe_job(topology, app_comm);
 }
@@ -446,7 +447,11 @@ Outcome Session::Impl::checkpoint(bool forced) {
     return stopping() ? Outcome::stop : Outcome::not_due;
   }
   if (watcher_ && !is_on_its_way()) watcher_->checkpoint();
-  return take(forced);
+  if (!observer_) return take(forced);
+  observer_->end_step(*journal_, rank);
+  const Outcome outcome = take(forced);
+  observer_->begin_step();
+  return outcome;
 }
 
 Outcome Session::Impl::take(bool forced) {
@@ -703,6 +708,7 @@ bool Session::Impl::close() {
   }
 #endif
   if (checker_) checker_->drop();
+  if (observer_) observer_->close(*journal_, rank);
   end();
   if (!engine_) return true;
   try {

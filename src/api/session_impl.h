@@ -15,6 +15,7 @@
 
 #include "api/checker.h"
 #include "api/journal.h"
+#include "api/observer.h"
 #include "api/options.h"
 #include "api/signals.h"
 #include "backstay/session.hpp"
@@ -262,7 +263,8 @@ class Session::Impl {
   void forget_mark();
   void say_advice();
   Outcome take(bool forced);
-  std::optional<api::Checker> checker_;  ///< with the option check_access
+  std::optional<api::Checker> checker_;    ///< with the option check_access
+  std::optional<api::Observer> observer_;  ///< with the option observe
   /// The session is about to use the regions, perhaps inside of a computation.
   static void open_memory() { check::AccessCheck::give_up_all(); }
   std::shared_ptr<store::Store> memory_;  ///< of level memory: it outlives the engine

@@ -44,6 +44,10 @@ bool AccessCheck::is_due(int number) {
 }
 
 bool AccessCheck::begin(int number, std::vector<Subject> regions, const select::Effects& effects) {
+  return begin(number, std::move(regions), effects, Closely::in_turns);
+}
+
+bool AccessCheck::begin(int number, std::vector<Subject> regions, const select::Effects& effects, Closely closely) {
   if (looking_) {
     std::vector<bool> moved;
     give_up();
@@ -71,7 +75,7 @@ bool AccessCheck::begin(int number, std::vector<Subject> regions, const select::
   auto& spent = spent_[number];
   const Ranges pages = fenced != nullptr ? fenceable(watched_, own_memory()) : Ranges();
   keep(pages);
-  if (fenced != nullptr) fences_->close(pages, spent.times, spent.suspects);
+  if (fenced != nullptr) fences_->close(pages, spent.times, spent.suspects, closely);
   looking_ = true;
   given_up_ = false;
   number_ = number;
@@ -141,6 +145,15 @@ void AccessCheck::give_up_all() {
 
 void AccessCheck::open() {
   if (looking_ && fences_ != nullptr && fences_->is_open(this)) fences_->open(false);
+}
+
+/// Units that leave bytes of an element out (of 1 or 2 bytes, say) tell nothing of those.
+Overwritten AccessCheck::overwritten(std::size_t region) const {
+  const Subject& subject = subjects_[region];
+  std::size_t covered = 0;
+  for (const auto& unit : subject.units.units) covered += unit.bytes;
+  if (!looking_ || given_up_ || fences_ == nullptr || !fences_->is_open(this) || covered != subject.element) return {};
+  return fences_->overwritten(region);
 }
 
 std::vector<Finding> AccessCheck::end(const std::vector<View>& now, bool completed, std::vector<bool>& moved) {

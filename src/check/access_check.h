@@ -18,6 +18,7 @@
 namespace backstay::check {
 
 class Fences;
+enum class Closely;
 
 /// A region, as it lies in memory.
 struct Subject {
@@ -44,6 +45,8 @@ class AccessCheck {
   /// A computation begins, with these effects on these regions. `number` tells it from others. False: it is not looked
   /// at, as somebody else is.
   bool begin(int number, std::vector<Subject> regions, const select::Effects& effects);
+  /// The same, and how closely pages are looked at.
+  bool begin(int number, std::vector<Subject> regions, const select::Effects& effects, Closely closely);
   [[nodiscard]] bool is_looking() const { return looking_; }
   /// From now on it may do what it likes, and what it has left undone is not held against it. What was seen stays
   /// known.
@@ -52,6 +55,8 @@ class AccessCheck {
   static void give_up_all();
   /// All memory can be used again; end() follows.
   void open();
+  /// After open().
+  [[nodiscard]] Overwritten overwritten(std::size_t region) const;
   /// It has ended. `now`: where the regions lie by now; `completed`: not by an exception. In no order. `moved`: for
   /// each region, that nothing can be said of it, as its memory is another.
   std::vector<Finding> end(const std::vector<View>& now, bool completed, std::vector<bool>& moved);

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <thread>
 
+#include "check/fences.h"
 #include "check/place.h"
 
 namespace backstay::check {
@@ -108,6 +109,35 @@ TEST_F(AccessCheckTest, what_is_left_unwritten_is_found_and_keeps_its_values) {
   EXPECT_TRUE(std::equal(v.begin(), v.begin() + columns, before.begin()));
   EXPECT_EQ(v.back(), before.back());
   EXPECT_EQ(v[columns], 0);
+}
+
+TEST_F(AccessCheckTest, what_is_overwritten_in_all_of_a_page_is_told) {
+  const auto pages_of = [&](const std::function<void()>& body, Closely closely = Closely::all) {
+    std::vector<Subject> subjects;
+    subjects.push_back({view_of(v, 0), 8, {{{0, 8}}, false}, true});
+    const auto all = select::BoxSet(select::box_of({rows, columns}));
+    EXPECT_TRUE(check.begin(0, std::move(subjects), {{0, {}, all, all}}, closely));
+    body();
+    check.open();
+    const auto out = check.overwritten(0);
+    std::vector<bool> moved;
+    (void)check.end({view_of(v, 0)}, true, moved);
+    return out;
+  };
+  const auto all = pages_of([&] {
+    for (double& x : v) x = 3;
+  });
+  EXPECT_GE(all.all, v.size() * 8 / 4096);
+  EXPECT_EQ(all.pages, all.all);
+  EXPECT_EQ(pages_of([&] { std::memset(v.data(), 0, v.size() * 8); }).pages, all.all);
+  EXPECT_EQ(pages_of([&] { std::memcpy(v.data(), u.data(), v.size() * 8); }).pages, all.all);
+  EXPECT_EQ(pages_of([&] { std::fill(v.begin(), v.end() - 1, 5); }).pages, all.all - 1);
+  EXPECT_EQ(pages_of([&] { std::fill(v.begin(), v.end(), 5); }, Closely::by_page).pages, 0U);
+  EXPECT_EQ(pages_of([&] {
+              for (double& x : v) x = 2 * x;
+            }).pages,
+            0U);
+  EXPECT_EQ(v.back(), 10);
 }
 
 TEST_F(AccessCheckTest, what_is_read_before_it_is_overwritten_is_found_and_read_as_it_was) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -21,10 +22,26 @@ namespace backstay::check {
 
 namespace {
 constexpr greg_t trap_flag = 0x100, backwards = 0x400;
-constexpr int most_steps = 30000;        ///< in a computation, of some microseconds each
 constexpr std::size_t longest_use = 64;  ///< bytes that one instruction uses, other than a string
 
 std::size_t number_of(int signal) { return signal == SIGSEGV ? 0 : 1; }
+
+/// Where a store begins whose fault is at `at`: before the begin of a page, if it comes from the page before.
+/// `repeated`: bytes, of an instruction that repeats itself. Null: not known, or it may read what it is to overwrite.
+const std::byte* begin_of_store(const unsigned char* code, const std::byte* at, std::size_t repeated,
+                                const greg_t* registers) {
+  if (page_of(at) != at && repeated == 0) return at;
+  constexpr std::array order{REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
+                             REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+  Registers general{};
+  std::ranges::transform(order, general.begin(),
+                         [&](int number) { return static_cast<std::uintptr_t>(registers[number]); });
+  const auto address = reinterpret_cast<std::uintptr_t>(at);
+  const auto page = reinterpret_cast<std::uintptr_t>(page_of(at)), source = general[6];
+  if (repeated > 0 && source < page + page_size && source + repeated > page) return nullptr;
+  const auto before = address - address_of(code, general);
+  return before < std::max(repeated, store_of(code).bytes) ? at - before : nullptr;
+}
 }  // namespace
 
 Fences* Fences::make() {
@@ -151,29 +168,29 @@ void Fences::look_at_store(Page& page, const Use& use, const Place& place) {
   const auto code = reinterpret_cast<std::uintptr_t>(use.code);
   const Store store = store_of(use.code);
   const std::size_t bytes = use.repeated > 0 ? use.repeated : std::max<std::size_t>(store.bytes, 1);
+  const std::byte* const end = std::min<const std::byte*>(
+      use.begin != nullptr ? use.begin + bytes : use.at + (use.repeated > 0 ? bytes : 1), page.begin + page_size);
   if (place.region != nullptr && !place.rule.write) {
     note(place, Fault::writes, code, use.caller);
-  } else {  // at the begin of a page it may have begun in the one before, and be shorter
-    const auto left = static_cast<std::size_t>(page.begin + page_size - use.at);
-    const std::size_t sure = use.at == page.begin && use.repeated == 0 ? 1 : bytes;
-    note_range(use.at, use.at + std::min(sure, left), true, code, use.caller);
+  } else {
+    note_range(use.at, end, true, code, use.caller);
   }
   if (!page.is_exact()) return;
   if (store.kind == Store::Kind::changes && place.rule.first_written &&
       holds_pattern(page, static_cast<std::size_t>(use.at - page.begin) / 4))
     note(place, Fault::reads_early, code, use.caller);
-  // At the begin of a page it may have begun in the one before.
-  if (store.kind != Store::Kind::sets || use.at == page.begin)
-    return restore_in(page, use.at, store.kind == Store::Kind::unknown ? page.begin + page_size : use.at + store.bytes);
-  const auto offset = static_cast<std::size_t>(use.at - page.begin), end = offset + store.bytes;
-  for (const std::size_t edge : {offset, end}) {
+  if (store.kind != Store::Kind::sets || use.begin == nullptr)
+    return restore_in(page, use.repeated > 0 ? page.begin : use.at,
+                      store.kind == Store::Kind::changes ? use.at + store.bytes : page.begin + page_size);
+  const auto from = static_cast<std::size_t>(use.at - page.begin), to = static_cast<std::size_t>(end - page.begin);
+  for (const std::size_t edge : {from, to}) {
     if (edge >= page_size) continue;
     const std::size_t bit = edge / 4;
     const std::size_t unit = bit > 0 && page.has_long(bit - 1) ? bit - 1 : bit;
     if (unit * 4 != edge) restore(page, unit);
   }
-  if (store.bytes < 8 && page.has_long(offset / 4)) restore(page, offset / 4);
-  if (store.bytes < 4) restore(page, offset / 4);
+  if (to - from < 8 && page.has_long(from / 4)) restore(page, from / 4);
+  if (to - from < 4) restore(page, from / 4);
 }
 
 Fences::Then Fences::look_at_page(Page& page, const Use& use) {
@@ -195,7 +212,7 @@ Fences::Then Fences::look_at_page(Page& page, const Use& use) {
   }
   page.touched = page.touched || use.write;
   const bool is_alike = !page.is_exact() && rule_of(page);
-  if (run_->steps >= most_steps || (use.write && is_alike)) {
+  if (run_->steps >= run_->most_steps || (use.write && is_alike)) {
     open_page(page);
     return Then::go_on;
   }
@@ -214,14 +231,15 @@ Fences::Then Fences::look_at(const Use& use) {
   return page == nullptr || page->open ? Then::not_ours : look_at_page(*page, use);
 }
 
-void Fences::after_step(std::byte* at) {
+/// Overwritten were at most `bytes` from there.
+void Fences::after_step(std::byte* at, std::size_t bytes) {
   Page* const page = is_closed() ? page_at(at) : nullptr;
   if (page == nullptr || page->open) return;
   if (page->is_exact()) {
     make_readable(*page);  // another thread may have closed it
     const auto first = static_cast<std::size_t>(at - page->begin) / 4;
-    for (std::size_t bit = first - std::min<std::size_t>(first, 1);
-         bit < std::min(first + longest_use / 4, page_size / 4); ++bit)
+    for (std::size_t bit = first - std::min<std::size_t>(first, 1); bit < std::min(first + bytes / 4, page_size / 4);
+         ++bit)
       if (has(page->exact->has_pattern, bit) && !holds_pattern(*page, bit)) {
         clear(page->exact->has_pattern, bit);
         --page->exact->left;
@@ -231,10 +249,15 @@ void Fences::after_step(std::byte* at) {
   protect(*page, page->closed);
 }
 
-void Fences::close_steps(backstay_check_thread& thread) {
-  for (; thread.count > 0; --thread.count)
-    present_->after_step(static_cast<std::byte*>(thread.steps[thread.count - 1]));
-  thread.repeating = nullptr;
+/// All but the last ones.
+void Fences::close_steps(backstay_check_thread& thread, std::size_t all_but) {
+  const std::size_t closed = thread.count - all_but;
+  for (std::size_t i = 0; i < closed; ++i)
+    present_->after_step(static_cast<std::byte*>(thread.steps[i]),
+                         thread.repeating != nullptr ? page_size : longest_use);
+  std::copy(thread.steps + closed, thread.steps + thread.count, thread.steps);
+  thread.count = all_but;
+  if (all_but == 0) thread.repeating = nullptr;
 }
 
 void Fences::on_fault(int signal, siginfo_t* info, void* context) {
@@ -251,14 +274,17 @@ void Fences::on_fault(int signal, siginfo_t* info, void* context) {
   std::memcpy(&use.caller, reinterpret_cast<const void*>(stack), sizeof use.caller);
   if (const std::size_t each = repeats(use.code); each > 0)
     use.repeated = (registers[REG_EFL] & backwards) == 0 ? each * static_cast<std::size_t>(registers[REG_RCX]) : each;
+  if (use.write) use.begin = begin_of_store(use.code, use.at, use.repeated, registers);
   auto& thread = *present_->services_->thread();
   Then then = Then::not_ours;
   {
     const Hold hold;
     thread.inside = 1;
-    if (thread.repeating != nullptr && thread.repeating != use.code) close_steps(thread);
+    if (thread.repeating != nullptr && thread.repeating != use.code) close_steps(thread, 0);
     then = present_->look_at(use);
-    if ((then == Then::step || then == Then::keep_open) && thread.count == backstay_check_steps) {
+    // It uses four pages at a time: on both sides those where an element ends and begins.
+    if (then == Then::keep_open && thread.count == backstay_check_steps) close_steps(thread, 4);
+    if (then == Then::step && thread.count == backstay_check_steps) {
       if (Page* const page = present_->page_at(use.at)) present_->open_page(*page);
       then = Then::go_on;
     }
@@ -294,7 +320,7 @@ void Fences::on_step(int signal, siginfo_t* info, void* context) {
   static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL] &= ~trap_flag;
   {
     const Hold hold;
-    close_steps(*thread);
+    close_steps(*thread, 0);
   }
   errno = errno_before;
 }

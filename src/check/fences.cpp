@@ -16,6 +16,8 @@ constexpr std::size_t most_pages = 12288;
 /// At the first times; and later, as a use of them takes hundreds of times as long.
 constexpr std::size_t most_exact_pages = 128, later_exact_pages = 6;
 constexpr std::uint64_t first_turns = 4;
+/// In a computation, of some microseconds each.
+constexpr int most_steps = 30000, most_steps_for_all = 4000000;
 constexpr std::size_t words_of_four = page_size / 4;
 }  // namespace
 
@@ -53,10 +55,11 @@ std::pmr::vector<Watched>* Fences::begin(const void* owner, std::size_t regions)
   return &run.regions;
 }
 
-void Fences::close(const Ranges& ranges, std::uint64_t turn, const Suspects& suspects) {
+void Fences::close(const Ranges& ranges, std::uint64_t turn, const Suspects& suspects, Closely closely) {
+  run_->most_steps = closely == Closely::all ? most_steps_for_all : most_steps;
   run_->seen.resize(run_->regions.size());
   add_pages(ranges, turn);
-  give_patterns(turn, suspects);
+  if (closely != Closely::by_page) give_patterns(turn, suspects, closely);
   auto& pages = run_->pages;
   const QuietHold hold;  // no memory is given back from here on: that comes to hook_forget()
   ++changes_;
@@ -104,7 +107,7 @@ void Fences::add_pages(const Ranges& ranges, std::uint64_t turn) {
     }
 }
 
-void Fences::give_patterns(std::uint64_t turn, const Suspects& suspects) {
+void Fences::give_patterns(std::uint64_t turn, const Suspects& suspects, Closely closely) {
   std::pmr::vector<std::size_t> candidates(&pool_);
   for (std::size_t i = 0; i < run_->pages.size(); ++i) {
     const std::byte* const page = run_->pages[i].begin;
@@ -117,7 +120,8 @@ void Fences::give_patterns(std::uint64_t turn, const Suspects& suspects) {
   }
   // Two turns for each: what is suspected in the first one is looked at in the second.
   const bool is_first = turn < first_turns;
-  const std::size_t count = std::min(candidates.size(), is_first ? most_exact_pages : later_exact_pages);
+  const std::size_t most = is_first ? most_exact_pages : later_exact_pages;
+  const std::size_t count = closely == Closely::all ? candidates.size() : std::min(candidates.size(), most);
   const std::size_t before = is_first
                                  ? turn / 2 * most_exact_pages
                                  : first_turns / 2 * most_exact_pages + (turn - first_turns) / 2 * later_exact_pages;
@@ -127,10 +131,10 @@ void Fences::give_patterns(std::uint64_t turn, const Suspects& suspects) {
   }
   // From here on nothing fails, and whoever begins the next one takes the patterns out before.
   for (auto& page : run_->pages)
-    if (page.exact != nullptr) give_pattern(page, suspects);
+    if (page.exact != nullptr) give_pattern(page, suspects, closely);
 }
 
-void Fences::give_pattern(Page& page, const Suspects& suspects) {
+void Fences::give_pattern(Page& page, const Suspects& suspects, Closely closely) {
   Exact& exact = *page.exact;
   std::memcpy(exact.before.data(), page.begin, page_size);
   const auto suspected = suspects.find(page.begin);
@@ -141,12 +145,17 @@ void Fences::give_pattern(Page& page, const Suspects& suspects) {
       if (!region.rule_of(index).first_written) return;
       for (const auto& unit : region.units()) {
         std::byte* const at = element + unit.offset;
-        if (at < page.begin || at + unit.bytes > page.begin + page_size) continue;
-        if (reinterpret_cast<std::uintptr_t>(at) % unit.bytes != 0) continue;
-        const auto bit = static_cast<std::size_t>(at - page.begin) / 4;
-        if (unit.bytes == 4 && (suspected == suspects.end() || !has(suspected->second, bit))) continue;
+        if (at + unit.bytes <= page.begin || at >= page.begin + page_size) continue;
+        const bool is_whole = at >= page.begin && at + unit.bytes <= page.begin + page_size &&
+                              reinterpret_cast<std::uintptr_t>(at) % unit.bytes == 0;
         const std::uint64_t pattern = pattern_at(at);
-        if (std::memcmp(at, &pattern, unit.bytes) == 0) continue;
+        const auto bit = static_cast<std::size_t>(at - page.begin) / 4;
+        if (!is_whole || std::memcmp(at, &pattern, unit.bytes) == 0 ||
+            (unit.bytes == 4 && closely != Closely::all &&
+             (suspected == suspects.end() || !has(suspected->second, bit)))) {
+          exact.is_partial = true;
+          continue;
+        }
         std::memcpy(at, &pattern, unit.bytes);
         set(exact.has_pattern, bit);
         if (unit.bytes == 8) set(exact.is_long, bit);
@@ -187,8 +196,9 @@ void Fences::restore(Page& page, std::size_t bit) {
   const auto put_back = [&]<class Word>(Word pattern) {
     Word before;
     std::memcpy(&before, exact.before.data() + bit * 4, sizeof before);
-    __atomic_compare_exchange_n(reinterpret_cast<Word*>(unit), &pattern, before, false, __ATOMIC_SEQ_CST,
-                                __ATOMIC_SEQ_CST);
+    if (__atomic_compare_exchange_n(reinterpret_cast<Word*>(unit), &pattern, before, false, __ATOMIC_SEQ_CST,
+                                    __ATOMIC_SEQ_CST))
+      exact.is_partial = true;
   };
   if (has(exact.is_long, bit))
     put_back(pattern_at(unit));
@@ -314,6 +324,24 @@ bool Fences::is_skipped(const Watched& region, const std::byte* element) {
     if (holds_pattern(*page, static_cast<std::size_t>(at - page->begin) / 4)) ++held;
   }
   return region.counts_elements() ? held > 0 && held == region.units().size() : held > 0;
+}
+
+Overwritten Fences::overwritten(std::size_t number) {
+  const Watched& region = run_->regions[number];
+  const auto& layout = region.layout();
+  if (run_->is_early || region.is_gone || region.is_shared || !layout.is_usable() || !region.is_first_written())
+    return {};
+  for (const Seen& seen : run_->seen[number])
+    if (seen.times > 0) return {};
+  Overwritten out;
+  for (const std::byte* at = page_of(layout.begin()); at < layout.end(); at += page_size, ++out.all) {
+    const Page* const page = page_at(at);
+    if (page == nullptr || page->exact == nullptr || page->exact->is_partial) continue;
+    bool is_whole = true;
+    for (std::size_t bit = 0; bit < words_of_four && is_whole; ++bit) is_whole = !holds_pattern(*page, bit);
+    out.pages += is_whole ? 1 : 0;
+  }
+  return out;
 }
 
 void Fences::look_for_skipped(std::size_t number, Finding& skipped) {

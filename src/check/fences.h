@@ -31,6 +31,13 @@ inline void clear(Bits& bits, std::size_t bit) { bits[bit / 64] &= ~(std::uint64
 /// with what they held. Those, and no others, get a pattern the next time.
 using Suspects = std::map<const std::byte*, Bits>;
 
+/// How closely pages are looked at of what is to be overwritten.
+enum class Closely {
+  in_turns,  ///< some of them by their values, others each time
+  by_page,   ///< none by its values
+  all,       ///< all of them, whatever it takes
+};
+
 /// The closed pages of this process, and the handlers of what is done to them: one for all sessions, from its first use
 /// to the end of the process. It lies in pages of its own.
 ///
@@ -47,7 +54,7 @@ class Fences {
   std::pmr::vector<Watched>* begin(const void* owner, std::size_t regions);
   std::pmr::memory_resource* memory() { return &pool_; }
   /// Closes pages of `ranges`; `turn` steers which, where there are too many.
-  void close(const Ranges& ranges, std::uint64_t turn, const Suspects& suspects);
+  void close(const Ranges& ranges, std::uint64_t turn, const Suspects& suspects, Closely closely);
   [[nodiscard]] bool is_open(const void* owner) const { return run_.has_value() && owner_ == owner; }
   /// This owner has begun, perhaps, and will not end.
   void release(const void* owner);
@@ -55,6 +62,8 @@ class Fences {
   void open(bool early);
   /// After open(), for each region: its memory is another by now, or gone.
   std::vector<Finding> end(const std::vector<bool>& moved, Suspects& suspects);
+  /// Between open() and end().
+  [[nodiscard]] Overwritten overwritten(std::size_t region);
   /// The region's memory was given back meanwhile.
   [[nodiscard]] bool is_gone(std::size_t region) const { return run_->regions[region].is_gone; }
 
@@ -70,6 +79,7 @@ class Fences {
     Bits has_pattern{};  ///< of a value of 8 bytes, the first 4
     Bits is_long{};      ///< those of 8
     int left = 0;
+    bool is_partial = false;  ///< something in it got no pattern, or lost it other than by being overwritten
   };
   struct Page {
     std::byte* begin = nullptr;
@@ -98,7 +108,7 @@ class Fences {
     std::pmr::vector<Page> pages;  ///< by address
     std::pmr::vector<std::array<Seen, 3>> seen;
     std::uint64_t seed = 0;
-    int steps = 0;
+    int steps = 0, most_steps = 0;
     bool is_early = false;  ///< nothing is known of what it has left undone
     enum class State { begins, closed, over } state = State::begins;
   };
@@ -113,7 +123,8 @@ class Fences {
     bool write = false;
     const unsigned char* code = nullptr;
     std::uintptr_t caller = 0;
-    std::size_t repeated = 0;  ///< bytes that an instruction that repeats itself goes through from there
+    std::size_t repeated = 0;          ///< bytes that an instruction that repeats itself goes through from there
+    const std::byte* begin = nullptr;  ///< of a store: there, or in the page before; null: that is not known
   };
 
   explicit Fences(backstay_check_attach_function attach);
@@ -123,8 +134,8 @@ class Fences {
   void install();
   void add_pages(const Ranges& ranges, std::uint64_t turn);
   [[nodiscard]] int protection_of(const std::byte* page) const;
-  void give_patterns(std::uint64_t turn, const Suspects& suspects);
-  void give_pattern(Page& page, const Suspects& suspects);
+  void give_patterns(std::uint64_t turn, const Suspects& suspects, Closely closely);
+  void give_pattern(Page& page, const Suspects& suspects, Closely closely);
   [[nodiscard]] std::uint64_t pattern_at(const std::byte* unit) const;
   [[nodiscard]] bool holds_pattern(const Page& page, std::size_t bit) const;
   void restore(Page& page, std::size_t bit);
@@ -149,12 +160,12 @@ class Fences {
   static void hook_action(int signal, const struct sigaction* wanted, struct sigaction* before);
   static void after_fork();
   enum class Then { go_on, step, keep_open, not_ours };
-  static void close_steps(backstay_check_thread& thread);
+  static void close_steps(backstay_check_thread& thread, std::size_t all_but);
   Then look_at(const Use& use);
   Then look_at_page(Page& page, const Use& use);
   void look_at_read(Page& page, const Use& use, const Place& place);
   void look_at_store(Page& page, const Use& use, const Place& place);
-  void after_step(std::byte* at);
+  void after_step(std::byte* at, std::size_t bytes);
   [[nodiscard]] Place place_at(const std::byte* address) const;
   [[nodiscard]] const std::optional<Rule>& rule_of(Page& page) const;
   Page* page_at(const std::byte* address);

@@ -14,6 +14,12 @@ enum class Fault {
   skips,        ///< elements that it declares to overwrite, and does not
 };
 
+/// Of a region no value of which was read before it was overwritten.
+struct Overwritten {
+  std::uint64_t pages = 0;  ///< in which each of its values was seen to be overwritten; 0 also if anything was read
+  std::uint64_t all = 0;    ///< pages in which it lies
+};
+
 struct Finding {
   std::size_t region = 0;
   Fault fault = Fault::reads;

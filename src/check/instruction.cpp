@@ -1,5 +1,7 @@
 #include "check/instruction.h"
 
+#include <cstring>
+
 namespace backstay::check {
 
 namespace {
@@ -11,6 +13,9 @@ struct Prefixes {
   bool wide = false;        ///< REX.W
   bool is_vector = false;   ///< VEX or EVEX
   bool masked = false;      ///< EVEX with a mask: not all is written
+  bool is_evex = false;     ///< short displacements count in bytes of the operand
+  bool in_segment = false;  ///< FS or GS
+  int index = 0, base = 0;  ///< what is added to the numbers of these registers
   std::size_t vector = 16;  ///< bytes of the register
   int map = 0;              ///< 0: one byte; 1: 0F; others
   int pp = 0;               ///< of a vector: 0, 66, F3, F2
@@ -26,11 +31,13 @@ bool read_vector_prefix(const unsigned char*& code, Prefixes& p) {
     code += 2;
     return true;
   }
-  const bool is_evex = *code == 0x62;
-  p.map = code[1] & (is_evex ? 7 : 31);
+  p.is_evex = *code == 0x62;
+  p.index = (code[1] & 0x40) != 0 ? 0 : 8;
+  p.base = (code[1] & 0x20) != 0 ? 0 : 8;
+  p.map = code[1] & (p.is_evex ? 7 : 31);
   p.pp = code[2] & 3;
   p.wide = (code[2] & 0x80) != 0;
-  if (is_evex) {
+  if (p.is_evex) {
     p.vector = std::size_t{16} << (code[3] >> 5 & 3);
     p.masked = (code[3] & 7) != 0;
     code += 4;
@@ -43,6 +50,7 @@ bool read_vector_prefix(const unsigned char*& code, Prefixes& p) {
 
 bool read_prefixes(const unsigned char*& code, Prefixes& p) {
   for (int i = 0; i < 4; ++i, ++code) {
+    p.in_segment = p.in_segment || *code == 0x64 || *code == 0x65;
     if (*code == 0x66)
       p.operand_16 = true;
     else if (*code == 0xf2 || *code == 0xf3) {
@@ -54,7 +62,12 @@ bool read_prefixes(const unsigned char*& code, Prefixes& p) {
   }
   if (p.operand_16 && p.pp == 0) p.pp = 1;
   if (*code == 0xc4 || *code == 0xc5 || *code == 0x62) return read_vector_prefix(code, p);
-  if ((*code & 0xf0) == 0x40) p.wide = (*code++ & 8) != 0;
+  if ((*code & 0xf0) == 0x40) {
+    p.wide = (*code & 8) != 0;
+    p.index = (*code & 2) != 0 ? 8 : 0;
+    p.base = (*code & 1) != 0 ? 8 : 0;
+    ++code;
+  }
   if (*code != 0x0f) return true;
   p.map = 1;
   ++code;
@@ -83,7 +96,7 @@ Store store_of_one_byte(unsigned char opcode, unsigned char modrm, const Prefixe
     case 0xab:
     case 0xa4:  // movs
     case 0xa5:
-      return p.repeats ? Store{} : Store{Store::Kind::sets, bytes};
+      return {Store::Kind::sets, bytes};
     case 0x86:  // xchg
     case 0x87:
     case 0xc0:  // shifts
@@ -152,6 +165,35 @@ std::size_t repeats(const unsigned char* code) {
   Prefixes p;
   if (!read_prefixes(code, p) || p.map != 0 || p.is_vector || !p.repeats || !is_string(*code)) return 0;
   return (*code & 1) != 0 ? operand(p) : 1;
+}
+
+std::uintptr_t address_of(const unsigned char* code, const Registers& registers) {
+  const std::size_t bytes = store_of(code).bytes;
+  Prefixes p;
+  if (bytes == 0 || !read_prefixes(code, p) || p.in_segment) return 0;
+  if (p.map == 0 && is_string(*code)) return registers[7];
+  const unsigned char* at = ++code;  // mod, reg, rm
+  const int mod = *at >> 6;
+  std::uintptr_t out = 0;
+  bool has_base = true;
+  if ((*at & 7) == 4) {  // scale, index, base
+    ++at;
+    const int index = (*at >> 3 & 7) + p.index;
+    if (index != 4) out += registers[static_cast<std::size_t>(index)] << (*at >> 6);
+    has_base = mod != 0 || (*at & 7) != 5;
+  } else if (mod == 0 && (*at & 7) == 5) {
+    return 0;  // behind the instruction, whose end is not known
+  }
+  if (has_base) out += registers[static_cast<std::size_t>((*at & 7) + p.base)];
+  ++at;
+  if (mod == 1) {
+    const auto displacement = static_cast<std::int8_t>(*at);
+    return out + static_cast<std::uintptr_t>(displacement * (p.is_evex ? static_cast<std::intptr_t>(bytes) : 1));
+  }
+  if (mod == 0 && has_base) return out;
+  std::int32_t displacement = 0;
+  std::memcpy(&displacement, at, sizeof displacement);
+  return out + static_cast<std::uintptr_t>(std::intptr_t{displacement});
 }
 
 bool gathers(const unsigned char* code) {

@@ -1,7 +1,9 @@
 // What an instruction of x86-64 does to the memory that it writes to. Pure, and fit for a signal handler.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 
 namespace backstay::check {
 
@@ -21,6 +23,12 @@ Store store_of(const unsigned char* code);
 
 /// A string instruction that repeats itself, and goes through memory of any length: bytes of each time; 0: it is none.
 std::size_t repeats(const unsigned char* code);
+
+/// The general registers as instructions number them: ax, cx, dx, bx, sp, bp, si, di, r8 to r15.
+using Registers = std::array<std::uintptr_t, 16>;
+
+/// Where a store that is known begins, before it is done; 0: that cannot be told.
+std::uintptr_t address_of(const unsigned char* code, const Registers& registers);
 
 /// Reads from several addresses, in the order of none.
 bool gathers(const unsigned char* code);

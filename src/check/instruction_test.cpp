@@ -32,6 +32,8 @@ TEST(instruction, moves_to_memory_overwrite) {
   EXPECT_TRUE(is(of({0x0f, 0x11, 0x07}), Store::Kind::sets, 16));                    // movups %xmm0,(%rdi)
   EXPECT_TRUE(is(of({0x66, 0x0f, 0xd6, 0x07}), Store::Kind::sets, 8));               // movq %xmm0,(%rdi)
   EXPECT_TRUE(is(of({0x66, 0x44, 0x0f, 0x7f, 0x07}), Store::Kind::sets, 16));        // movdqa %xmm8,(%rdi)
+  EXPECT_TRUE(is(of({0xf3, 0xaa}), Store::Kind::sets, 1));                           // rep stos
+  EXPECT_TRUE(is(of({0xf3, 0x48, 0xa5}), Store::Kind::sets, 8));                     // rep movsq
   EXPECT_TRUE(is(of({0xc5, 0xfb, 0x11, 0x07}), Store::Kind::sets, 8));               // vmovsd %xmm0,(%rdi)
   EXPECT_TRUE(is(of({0xc5, 0xfd, 0x11, 0x07}), Store::Kind::sets, 32));              // vmovupd %ymm0,(%rdi)
   EXPECT_TRUE(is(of({0xc4, 0xc1, 0x7d, 0x29, 0x00}), Store::Kind::sets, 32));        // vmovapd %ymm0,(%r8)
@@ -61,14 +63,41 @@ TEST(instruction, gathers_are_known) {
   EXPECT_FALSE(gathers_so({0xc5, 0xfd, 0x10, 0x07}));                   // vmovupd
 }
 
-TEST(instruction, what_writes_in_parts_or_repeats_is_unknown) {
-  EXPECT_EQ(of({0xf3, 0xaa}).kind, Store::Kind::unknown);                                // rep stos
-  EXPECT_EQ(of({0xf3, 0x48, 0xa5}).kind, Store::Kind::unknown);                          // rep movsq
+TEST(instruction, what_writes_in_parts_is_unknown) {
   EXPECT_EQ(of({0x62, 0xf1, 0xfd, 0x49, 0x11, 0x07}).kind, Store::Kind::unknown);        // vmovupd %zmm0,(%rdi){%k1}
   EXPECT_EQ(of({0xc4, 0xe2, 0x75, 0x2f, 0x07}).kind, Store::Kind::unknown);              // vmaskmovpd
   EXPECT_EQ(of({0x62, 0xf2, 0xfd, 0x49, 0xa3, 0x04, 0xcf}).kind, Store::Kind::unknown);  // vscatterqpd
   EXPECT_EQ(of({0x0f, 0xae, 0x07}).kind, Store::Kind::unknown);                          // fxsave
   EXPECT_EQ(of({0xdd, 0x1f}).kind, Store::Kind::unknown);                                // fstpl (%rdi)
+}
+
+/// The registers hold 1000 times their number.
+TEST(instruction, the_address_of_a_store_is_found) {
+  Registers registers{};
+  for (std::size_t r = 0; r < registers.size(); ++r) registers[r] = 1000 * r;
+  const auto at = [&](std::initializer_list<unsigned char> code) {
+    std::vector<unsigned char> all(code);
+    all.resize(20, 0x90);
+    return address_of(all.data(), registers);
+  };
+  EXPECT_EQ(at({0x89, 0x07}), 7000U);                                                   // mov %eax,(%rdi)
+  EXPECT_EQ(at({0x89, 0x45, 0xf8}), 5000U - 8);                                         // mov %eax,-8(%rbp)
+  EXPECT_EQ(at({0x41, 0x89, 0x45, 0x00}), 13000U);                                      // mov %eax,(%r13)
+  EXPECT_EQ(at({0x48, 0x89, 0x04, 0xcf}), 7000U + 8 * 1000);                            // mov %rax,(%rdi,%rcx,8)
+  EXPECT_EQ(at({0x4a, 0x89, 0x44, 0xe6, 0x10}), 6000U + 8 * 12000 + 16);                // mov %rax,16(%rsi,%r12,8)
+  EXPECT_EQ(at({0x48, 0x89, 0x04, 0x24}), 4000U);                                       // mov %rax,(%rsp)
+  EXPECT_EQ(at({0x48, 0x89, 0x04, 0xcd, 0x00, 0x10, 0, 0}), 8 * 1000 + 0x1000U);        // mov %rax,0x1000(,%rcx,8)
+  EXPECT_EQ(at({0x48, 0x89, 0x87, 0xf0, 0xff, 0xff, 0xff}), 7000U - 16);                // mov %rax,-16(%rdi) in 32 bits
+  EXPECT_EQ(at({0xf2, 0x41, 0x0f, 0x11, 0x04, 0x08}), 8000U + 1000);                    // movsd %xmm0,(%r8,%rcx)
+  EXPECT_EQ(at({0xc5, 0xfd, 0x11, 0x47, 0x20}), 7000U + 32);                            // vmovupd %ymm0,32(%rdi)
+  EXPECT_EQ(at({0xc4, 0xa1, 0x7d, 0x11, 0x04, 0xdf}), 7000U + 8 * 11000);               // vmovupd %ymm0,(%rdi,%r11,8)
+  EXPECT_EQ(at({0xc4, 0xc1, 0x7d, 0x29, 0x00}), 8000U);                                 // vmovapd %ymm0,(%r8)
+  EXPECT_EQ(at({0x62, 0xf1, 0xfd, 0x48, 0x11, 0x47, 0x01}), 7000U + 64);                // vmovupd %zmm0,64(%rdi)
+  EXPECT_EQ(at({0x62, 0x91, 0xfd, 0x48, 0x11, 0x44, 0xd1, 0xff}), 9000U + 80000 - 64);  // ...,-64(%r9,%r10,8)
+  EXPECT_EQ(at({0xf3, 0x48, 0xab}), 7000U);                                             // rep stosq
+  EXPECT_EQ(at({0x89, 0x05, 1, 0, 0, 0}), 0U);                                          // mov %eax,1(%rip)
+  EXPECT_EQ(at({0x64, 0x89, 0x07}), 0U);                                                // mov %eax,%fs:(%rdi)
+  EXPECT_EQ(at({0xc4, 0xe2, 0x75, 0x2f, 0x07}), 0U);                                    // vmaskmovpd
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ app = typer.Typer(
 COMMANDS = (
     ("demo", "backstay demo", "Run a simulation, kill it in the middle, and see it come back."),
     ("run", "backstay run -n 8 -- ./app", "Launch a program on MPI, and again after a failure."),
+    ("advise", "backstay advise -n 2 -- ./app", "Which protected arrays a program need not save."),
     ("options", "backstay options keep", "List the options of the library, with defaults and meanings."),
     ("ls", "backstay ls run1", "List the lines: level, step, age, size, whole or why not."),
     ("show", "backstay show 42", "Show the regions of a line: types, shapes, placement, values."),
