@@ -1,9 +1,9 @@
 !> backstay for Fortran 2008 programs (with the assumed rank of TS 29113): the verbs of backstay.h as procedures of
 !> type(backstay_session).
 !>
-!> All procedures have `stat` and `errmsg` as the last two arguments, both optional, as ALLOCATE has them: stat is
-!> backstay_ok (0) or one of the codes below, and errmsg the sentence. Where something fails and stat is absent, the
-!> sentence goes to error_unit and the program stops.
+!> All procedures but close() have `stat` and `errmsg` as the last two arguments, both optional, as ALLOCATE has them:
+!> stat is backstay_ok (0) or one of the codes below, and errmsg the sentence. Where something fails and stat is absent,
+!> the sentence goes to error_unit and the program stops.
 !>
 !> What is protected must have the attribute TARGET, and stay where it is until the session is closed or the region
 !> unprotected: what moves or changes its size is protected as backstay_memory. Bounds count from 1, whatever the
@@ -438,7 +438,8 @@ contains
 
   ! ---- open and close -----------------------------------------------------------------------------------------------
 
-  !> Texts "name=value" and a pointer to each; the last pointer is null. What is given for `chars` is a target, too.
+  !> Texts "name=value" and a pointer to each that is not blank, then a null pointer. What is given for `chars`
+  !> is a target, too.
   subroutine list_options(options, chars, pointers)
     character(*), intent(in), optional :: options(:)
     character(kind=c_char), allocatable, target, intent(out) :: chars(:, :)
@@ -447,12 +448,15 @@ contains
     count = 0
     if (present(options)) count = size(options)
     allocate (pointers(count + 1))
-    pointers(count + 1) = c_null_ptr
+    pointers = c_null_ptr
     if (count == 0) return
     allocate (chars(len(options) + 1, count))
-    do i = 1, count
-      chars(:len_trim(options(i)) + 1, i) = c_text(options(i))
-      pointers(i) = c_loc(chars(1, i))
+    count = 0
+    do i = 1, size(options)
+      if (len_trim(options(i)) == 0) cycle
+      count = count + 1
+      chars(:len_trim(adjustl(options(i))) + 1, count) = c_text(adjustl(options(i)))
+      pointers(count) = c_loc(chars(1, count))
     end do
   end subroutine
 
@@ -468,6 +472,7 @@ contains
 
   !> On all ranks of MPI_COMM_WORLD. Initialises MPI unless it was; then close() finalises it.
   !> options: texts "name=value", as in [character(32) :: "levels=shared", "interval=60"]; they win over BACKSTAY_*.
+  !> Blanks around a text mean nothing; neither does one that is blank.
   subroutine open_world(self, options, stat, errmsg)
     class(backstay_session), intent(inout) :: self
     character(*), intent(in), optional :: options(:)
