@@ -348,7 +348,7 @@ struct Attempt {
   std::string trouble;    ///< what was found damaged on the way; if not done: why the line cannot be had at this level
   std::string read = {};  ///< a region that was read, if memory might have had it
   std::vector<std::string> regions = {};  ///< of which it held something for this rank
-  std::vector<NotThere> left_out = {};    ///< of which it says that it has nothing
+  std::vector<NotThere> left_out = {};    ///< of which it says that it has not all
 };
 
 /// From the tables of all files.
@@ -357,7 +357,7 @@ Result<Plans> plan_all(const region::RegionSet& regions, const SavedRegions& sav
   if (!options.lenient) BACKSTAY_TRY(check_names(regions, saved, options.of_statics, options.others));
   Plans out;
   for (const auto& spec : regions.specs()) {
-    if (options.lenient && saved.of(spec.name).empty() && saved.times_left_out(spec.name) == 0) continue;
+    if (options.lenient && saved.of(spec.name).empty() && saved.left_out(spec.name).empty()) continue;
     auto plan = plan_region(spec, saved, manifest.ranks, comm.rank(), comm.size());
     if (!plan) return plan.failure();
     out.specs.push_back(&spec);
@@ -423,8 +423,16 @@ Result<Plans> make_plans(LineReader& reader, const region::RegionSet& regions, c
 std::vector<std::string> regions_in(const Plans& plans) {
   std::vector<std::string> out;
   for (std::size_t i = 0; i < plans.specs.size(); ++i)
-    if (!plans.plans[i].left_out) out.push_back(plans.specs[i]->name);
+    if (!plans.plans[i].left_out || !plans.plans[i].pieces.empty()) out.push_back(plans.specs[i]->name);
   return out;
+}
+
+region::Box within(region::Box part, const region::Box& whole) {
+  for (std::size_t d = 0; d < part.lower.size(); ++d) {
+    part.lower[d] -= whole.lower[d];
+    part.upper[d] -= whole.lower[d];
+  }
+  return part;
 }
 
 /// What is not. `same_ranks`: as many as saved it.
@@ -433,7 +441,8 @@ std::vector<NotThere> left_out_of(const Plans& plans, bool same_ranks) {
   for (std::size_t i = 0; i < plans.specs.size(); ++i) {
     const auto& plan = plans.plans[i];
     if (!plan.left_out) continue;
-    out.push_back({plans.specs[i]->name, plan.as_made != nullptr, {}});
+    out.push_back({plans.specs[i]->name, plan.as_made != nullptr});
+    for (const auto& piece : plan.pieces) out.back().there.push_back(within(piece.part, plan.target));
     if (plan.as_made != nullptr && same_ranks) out.back().crc = plan.as_made->made;
   }
   return out;

@@ -8,6 +8,7 @@
 
 #include "catalog/candidates.h"
 #include "engine/level.h"
+#include "region/pack.h"
 #include "region/region_set.h"
 
 namespace backstay::engine {
@@ -35,11 +36,12 @@ struct Statics {
   const region::RegionSet& regions;
 };
 
-/// A region of which a line has nothing for this rank.
+/// A region of which a line has nothing for this rank, or not all.
 struct NotThere {
   std::string region;
   bool as_made = false;                   ///< the beginning of the program makes it, and nothing had changed it
   std::optional<std::uint32_t> crc = {};  ///< of that, on this rank; none: the ranks were others
+  std::vector<region::Box> there = {};    ///< what it has of it, in the shape of this rank's memory
 };
 
 struct PutBack {
@@ -49,7 +51,7 @@ struct PutBack {
   format::Manifest manifest;
   std::vector<std::pair<int, std::uint64_t>> rejected;  ///< (level, line): newer, and found damaged
   std::vector<std::string> regions;                     ///< of which the line held something for this rank
-  std::vector<NotThere> left_out;                       ///< of which it says that it has nothing
+  std::vector<NotThere> left_out;                       ///< of which it says that it has not all
 };
 
 struct ReadOptions {

@@ -11,6 +11,9 @@
 namespace backstay::engine {
 
 namespace {
+/// Most parts in which a rank saves a region: each is a dataset of its own.
+constexpr std::size_t most_parts = 32;
+
 /// Nothing for what callbacks save.
 Result<View> view_of(const RegionSpec& spec) {
   try {
@@ -20,6 +23,37 @@ Result<View> view_of(const RegionSpec& spec) {
   } catch (...) {
     return fail(Code::user, "region '", spec.name, "': where it lies cannot be told");
   }
+}
+
+/// What is spread over other ranks, or given to a callback, is given whole.
+bool can_be_in_parts(const RegionSpec& spec, const Extents& shape) {
+  const bool is_private = spec.placement.kind == Placement::Kind::rank_private && !spec.redistribute;
+  return (is_private || spec.placement.kind == Placement::Kind::block) && !spec.save && !shape.empty();
+}
+
+bool is_all_of(const select::BoxSet& elements, const select::Region& region) {
+  return elements.volume() == select::volume(select::box_of(region.shape));
+}
+
+/// These elements of a region, as they are captured.
+std::vector<Wanted> as_wanted(const RegionSpec& spec, const select::Region& about, const select::BoxSet& elements) {
+  if (is_all_of(elements, about)) return {{&spec}};
+  std::vector<Wanted> out;
+  for (const auto& box : elements.boxes()) {
+    region::Box part;
+    for (const auto& range : box) {
+      part.lower.push_back(range.begin);
+      part.upper.push_back(range.end);
+    }
+    out.push_back({&spec, std::move(part)});
+  }
+  return out;
+}
+
+select::Box as_box(const Extents& lower, const Extents& upper) {
+  select::Box out;
+  for (std::size_t d = 0; d < lower.size(); ++d) out.push_back({lower[d], upper[d]});
+  return out;
 }
 }  // namespace
 
@@ -46,13 +80,26 @@ Result<std::unique_ptr<OpenLine::Undecided>> OpenLine::find_undecided(const std:
   }
   select::Elements elements(out->regions.size());
   for (const auto& [region, memory] : worth_waiting_for(*out, left_out)) {
+    const auto& about = out->regions[region];
     out->memory[region] = memory;
-    elements[region].add(select::box_of(out->regions[region].shape));
-    const auto known = is_needed_.find(out->regions[region].name);
-    if (known == is_needed_.end() || !known->second) out->waiting.insert(region);
+    elements[region] = without_missing(about);
+    auto waiting = elements[region];
+    waiting.remove(needed_at_once(region, about, elements[region]));
+    if (!waiting.empty()) out->waiting.emplace(region, std::move(waiting));
   }
   out->elements = select::OpenCheckpoint(std::move(elements));
   return out;
+}
+
+/// Of `there`, what was read first the last time, or all where that cannot be saved in parts.
+select::BoxSet OpenLine::needed_at_once(std::size_t region, const select::Region& about,
+                                        const select::BoxSet& there) const {
+  const auto known = needed_.find(about.name);
+  if (known == needed_.end() || known->second.first != about.shape) return {};
+  auto needed = there.in(known->second.second);
+  if (needed.empty()) return needed;
+  const bool in_parts = can_be_in_parts(from_.regions.specs()[region], about.shape);
+  return in_parts && needed.boxes().size() <= most_parts ? needed : there;
 }
 
 /// Regions that computations overwrite. A callback may look at anything, what is the same on all ranks must be saved at
@@ -87,7 +134,7 @@ std::map<std::size_t, const std::byte*> OpenLine::worth_waiting_for(const Undeci
 void OpenLine::take(std::unique_ptr<Checkpoint> line, const CaptureOptions& options, bool at_once) {
   options_ = options;
   left_out_bytes_ = 0;
-  undecided_.reset();
+  forget_undecided();
   line_ = std::move(line);
   if (hooks_.began) hooks_.began();
   if (line_->captured) line_->captured = capture(at_once);
@@ -107,24 +154,45 @@ Result<void> OpenLine::capture(bool at_once) {
       undecided_ = std::move(*undecided);
     }
   }
-  std::vector<const RegionSpec*> decided;
-  const auto& specs = from_.regions.specs();
-  for (std::size_t i = 0; i < specs.size(); ++i)
-    if ((!undecided_ || !undecided_->waiting.contains(i)) && !left_out->contains(specs[i].name) &&
-        specs[i].name != format::replay_region)
-      decided.push_back(&specs[i]);
-  const auto captured = capture_more(decided, options_, line_->capture);
+  const auto decided = wanted_now(*left_out);
+  const Result<void> captured =
+      decided ? capture_more(*decided, options_, line_->capture) : Result<void>(decided.failure());
   if (!captured) {
     undecided_.reset();
-    is_needed_.clear();  // it may have been too much
+    needed_.clear();  // it may have been too much
   }
   return captured;
+}
+
+Result<std::vector<Wanted>> OpenLine::wanted_now(const std::set<std::string>& left_out) {
+  std::vector<Wanted> out;
+  const auto& specs = from_.regions.specs();
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    if (left_out.contains(specs[i].name) || specs[i].name == format::replay_region) continue;
+    const bool may_wait = undecided_ && undecided_->memory.contains(i);
+    if (!may_wait && !missing_.contains(specs[i].name)) {
+      out.push_back({&specs[i]});
+      continue;
+    }
+    const auto view = view_of(specs[i]);
+    if (!view) return view.failure();
+    const select::Region about{specs[i].name, view->shape, static_cast<std::int64_t>(specs[i].type.size)};
+    auto elements = without_missing(about);
+    if (!may_wait) count_left_out(about, elements.volume());
+    if (may_wait && undecided_->waiting.contains(i)) elements.remove(undecided_->waiting.at(i));
+    for (auto& wanted : as_wanted(specs[i], about, elements)) out.push_back(std::move(wanted));
+  }
+  return out;
 }
 
 Result<void> OpenLine::before(std::size_t computation) {
   if (!missing_.empty()) BACKSTAY_TRY(require_there(computation));
   if (!undecided_ || computation >= undecided_->effects.size() || look_for_exchanged()) return {};
-  for (const auto& [region, elements] : undecided_->elements.read(undecided_->effects[computation])) save(region);
+  for (const auto& [region, elements] : undecided_->elements.read(undecided_->effects[computation])) {
+    undecided_->read[region].add(elements);
+    if (undecided_->elements.is_decided(region)) learn(region);
+    save(region, elements);
+  }
   if (line_ && undecided_->waiting.empty()) hand_over();
   return {};
 }
@@ -133,25 +201,33 @@ void OpenLine::after(std::size_t computation, bool completed) {
   if (completed && !missing_.empty()) note_overwritten(computation);
   if (!undecided_ || computation >= undecided_->effects.size()) return;
   const auto& effects = undecided_->effects[computation];
-  std::vector<std::size_t> open;
-  for (const auto& effect : effects)
-    if (!effect.changes.empty() && !undecided_->elements.is_decided(effect.region)) open.push_back(effect.region);
   if (!completed) {
-    const auto waits = std::ranges::find_if(open, [&](auto region) { return undecided_->waiting.contains(region); });
-    if (line_ && waits != open.end())
+    const auto spoils = [&](const select::Effect& effect) {
+      const auto waiting = undecided_->waiting.find(effect.region);
+      return waiting != undecided_->waiting.end() && !waiting->second.in(effect.changes).empty();
+    };
+    const auto spoilt = std::ranges::find_if(effects, spoils);
+    if (line_ && spoilt != effects.end())
       give_up(fail(Code::user, "a computation ended by an exception while the line waited for region '",
-                   undecided_->regions[*waits].name, "', which it overwrites: what it has overwritten is not known"));
+                   undecided_->regions[spoilt->region].name,
+                   "', which it overwrites: what it has overwritten is not known"));
     return;
   }
-  undecided_->elements.overwrite(effects);
-  for (const std::size_t region : open)
-    if (undecided_->elements.is_decided(region)) drop(region);
+  for (const auto& effect : effects) {
+    if (effect.overwrites.empty() || undecided_->elements.is_decided(effect.region)) continue;
+    undecided_->elements.overwrite(effect);
+    if (undecided_->elements.is_decided(effect.region)) learn(effect.region);
+    const auto waiting = undecided_->waiting.find(effect.region);
+    if (waiting == undecided_->waiting.end()) continue;
+    waiting->second.remove(effect.overwrites);
+    if (waiting->second.empty()) undecided_->waiting.erase(waiting);
+  }
   if (line_ && undecided_->waiting.empty()) hand_over();
 }
 
 /// What waits has to lie where it lay, or nobody knows what is there now. True: the line was given up.
 bool OpenLine::look_for_exchanged() {
-  for (const std::size_t region : undecided_->waiting) {
+  for (const auto& [region, elements] : undecided_->waiting) {
     const auto& about = undecided_->regions[region];
     const auto* spec = from_.regions.find(about.name);
     const auto view = spec == nullptr ? Result<View>(View{}) : view_of(*spec);
@@ -175,32 +251,91 @@ bool OpenLine::is_changed_by_a_running_one(std::size_t region) const {
   });
 }
 
-/// As it is now: nothing has changed of it but what is overwritten before it is read.
-void OpenLine::save(std::size_t region) {
-  const std::string& name = undecided_->regions[region].name;
-  is_needed_[name] = true;
-  undecided_->elements.decide(region);
-  if (undecided_->waiting.erase(region) == 0 || !line_->captured) return;
-  line_->captured = capture_more({from_.regions.find(name)}, options_, line_->capture);
-  if (!line_->captured) is_needed_.clear();
-}
-
-/// All of it was overwritten before it was read.
-void OpenLine::drop(std::size_t region) {
+/// Those that wait of `elements`, as they are now: nothing has changed of the region but what is overwritten before it
+/// is read. Where that would be too many parts, all that is not saved yet.
+void OpenLine::save(std::size_t region, const select::BoxSet& elements) {
+  const auto waiting = undecided_->waiting.find(region);
+  if (waiting == undecided_->waiting.end()) return;
   const auto& about = undecided_->regions[region];
-  is_needed_[about.name] = false;
-  if (undecided_->waiting.erase(region) > 0) leave_out(about);  // otherwise it was saved, in vain
+  const auto* spec = from_.regions.find(about.name);
+  auto wanted = waiting->second.in(elements);
+  if (wanted.empty()) return;
+  const auto saved = saved_of(about);
+  if (!can_be_in_parts(*spec, about.shape) || saved.boxes().size() + wanted.boxes().size() > most_parts) {
+    wanted = without_missing(about);
+    wanted.remove(saved);
+  }
+  waiting->second.remove(wanted);
+  if (waiting->second.empty()) undecided_->waiting.erase(waiting);
+  if (!line_->captured) return;
+  line_->captured = capture_more(as_wanted(*spec, about, wanted), options_, line_->capture);
+  if (line_->captured) return;
+  needed_.clear();
+  undecided_->teaches = false;
 }
 
-void OpenLine::leave_out(const select::Region& region, std::optional<std::uint32_t> made) {
+/// What the line has of a region.
+select::BoxSet OpenLine::saved_of(const select::Region& about) const {
+  select::BoxSet out;
+  for (const auto& segment : line_->capture.segments)
+    if (segment.region == about.name) {
+      const auto box = box_in_region(segment);
+      out.add(as_box(box.lower, box.upper));
+    }
+  return out;
+}
+
+/// All but what the line that was put back had not, and nobody has made since.
+select::BoxSet OpenLine::without_missing(const select::Region& about) const {
+  select::BoxSet out(select::box_of(about.shape));
+  if (const auto missing = missing_.find(about.name); missing != missing_.end()) out.remove(missing->second);
+  return out;
+}
+
+/// What is to be expected of a region the next time: what was read of it, and what nobody has decided.
+void OpenLine::learn(std::size_t region) {
+  if (!undecided_->teaches) return;
+  const auto& about = undecided_->regions[region];
+  auto needed = undecided_->read[region];
+  needed.add(undecided_->elements.undecided(region));
+  needed_[about.name] = {about.shape, std::move(needed)};
+}
+
+void OpenLine::forget_undecided() {
+  if (undecided_)
+    for (const auto& [region, memory] : undecided_->memory) learn(region);
+  undecided_.reset();
+}
+
+void OpenLine::leave_out(const RegionSpec& spec, const select::Region& region, std::optional<std::uint32_t> made) {
   line_->capture.left_out.push_back({options_.rank, region.name, region.shape, made});
-  left_out_bytes_ += static_cast<std::uint64_t>(select::volume(select::box_of(region.shape)) * region.element);
+  if (spec.placement.kind == Placement::Kind::block) line_->capture.left_out.back().lower = spec.placement.lower;
+  count_left_out(region, 0);
+}
+
+void OpenLine::count_left_out(const select::Region& region, std::int64_t saved) {
+  left_out_bytes_ +=
+      static_cast<std::uint64_t>((select::volume(select::box_of(region.shape)) - saved) * region.element);
+}
+
+/// Of what waited: it was overwritten before it was read.
+void OpenLine::leave_out_the_rest() {
+  for (const auto& [region, memory] : undecided_->memory) {
+    const auto& about = undecided_->regions[region];
+    const auto saved = saved_of(about).volume();
+    const auto* spec = from_.regions.find(about.name);
+    if (saved == 0 && spec != nullptr && select::volume(select::box_of(about.shape)) > 0)
+      leave_out(*spec, about);
+    else
+      count_left_out(about, saved);
+  }
 }
 
 /// With the way to it, and what came on that way until now: a run that goes on from it comes here by the same events.
 void OpenLine::hand_over() {
   const auto* way = from_.regions.find(format::replay_region);
-  if (line_->captured && way != nullptr) line_->captured = capture_more({way}, options_, line_->capture);
+  if (line_->captured && undecided_) leave_out_the_rest();
+  if (line_->captured && way != nullptr) line_->captured = capture_more({{way}}, options_, line_->capture);
   hooks_.hand_over(std::move(line_));
 }
 
@@ -213,26 +348,26 @@ void OpenLine::give_up(const Failure& why) {
 void OpenLine::decide() {
   if (line_ && look_for_exchanged()) return;
   if (line_)
-    for (const std::size_t region : std::set(undecided_->waiting)) {
+    for (const auto& [region, elements] : std::map(undecided_->waiting)) {
       if (is_changed_by_a_running_one(region))
         return give_up(fail(Code::invalid_argument,
                             "a call of the session inside of a computation came while the line ", "waited for region '",
                             undecided_->regions[region].name, "', which that overwrites: make ",
                             "it outside, or use checkpoint(now)"));
-      save(region);
+      save(region, elements);
     }
   if (line_) hand_over();
-  undecided_.reset();
+  forget_undecided();
 }
 
 void OpenLine::give_up_undecided(const std::vector<std::string>& still_there) {
   if (!line_) return;
-  const auto gone = std::ranges::find_if(undecided_->waiting, [&](std::size_t region) {
-    return std::ranges::find(still_there, undecided_->regions[region].name) == still_there.end();
+  const auto gone = std::ranges::find_if(undecided_->waiting, [&](const auto& entry) {
+    return std::ranges::find(still_there, undecided_->regions[entry.first].name) == still_there.end();
   });
   if (gone == undecided_->waiting.end()) return;
   give_up(fail(Code::invalid_argument, "the program left the loop, or its session, before it was decided whether the ",
-               "line needs region '", undecided_->regions[*gone].name, "': checkpoint(now) saves all at once"));
+               "line needs region '", undecided_->regions[gone->first].name, "': checkpoint(now) saves all at once"));
 }
 
 // ---- what is missing -----------------------------------------------------------------------------------------------
@@ -254,8 +389,9 @@ Result<void> OpenLine::came_back_without(const std::vector<NotThere>& regions) {
     const auto view = view_of(*spec);
     if (!view) return view.failure();
     if (!entry.as_made) {
-      const select::BoxSet all(select::box_of(view->shape));
-      if (!all.empty()) missing_[entry.region] = all;
+      select::BoxSet missing(select::box_of(view->shape));
+      for (const auto& box : entry.there) missing.remove(as_box(box.lower, box.upper));
+      if (!missing.empty()) missing_[entry.region] = std::move(missing);
       continue;
     }
     const auto crc = crc_of(*spec);
@@ -311,7 +447,7 @@ Result<void> OpenLine::leave_out_as_made(std::set<std::string>& left_out) {
       changed_.insert(spec.name);  // outside of computations
       continue;
     }
-    leave_out({spec.name, view->shape, static_cast<std::int64_t>(spec.type.size)}, made->second.second);
+    leave_out(spec, {spec.name, view->shape, static_cast<std::int64_t>(spec.type.size)}, made->second.second);
     left_out.insert(spec.name);
   }
   return {};
@@ -356,7 +492,7 @@ void OpenLine::note_overwritten(std::size_t computation) {
   }
 }
 
-/// What was not there and has not been made is not needed either. Their names.
+/// What was not there and has not been made is not needed either. Names of those of which that is all.
 Result<std::set<std::string>> OpenLine::leave_out_missing() {
   std::set<std::string> out;
   if (missing_.empty() || from_.declared == nullptr) return out;
@@ -368,11 +504,14 @@ Result<std::set<std::string>> OpenLine::leave_out_missing() {
     if (!from_.declared->names(region.name))
       return fail(Code::mismatch, "region '", region.name, "' was left out of the line that this run went on from, as ",
                   "declared computations overwrote it, and none is declared now: declare them as then");
-    if (missing->second.volume() != select::volume(select::box_of(region.shape)))
+    const auto* spec = from_.regions.find(region.name);
+    if (is_all_of(missing->second, region)) {
+      leave_out(*spec, region);
+      out.insert(region.name);
+    } else if (!can_be_in_parts(*spec, region.shape)) {
       return fail(Code::invalid_argument, "region '", region.name, "' was left out of the line that this run went on ",
                   "from, and only a part of it has been overwritten since: take a checkpoint later");
-    leave_out(region);
-    out.insert(region.name);
+    }
   }
   return out;
 }

@@ -38,12 +38,12 @@ struct LineHooks {
   std::function<void()> began;
 };
 
-/// Invariant: a region is left out of a line on a rank only if declared computations that have ended have overwritten
-/// all of it since the checkpoint, and none has read any element before it was overwritten. What is saved of a region
+/// Invariant: an element of a region is left out of a line on a rank only if declared computations that have ended have
+/// overwritten it since the checkpoint, and none has read it before. What is saved of a region
 /// holds, of each element that is not overwritten before it is read, what it held at the checkpoint. Both follow from
-/// what is declared alone; what happened the last time (is_needed_) only says what is worth waiting for.
+/// what is declared alone; what happened the last time (needed_) only says what is worth waiting for.
 ///
-/// A run that goes on from a line without a region goes on as the one that saved it, and overwrites it. If it does
+/// A run that goes on from a line without an element goes on as the one that saved it, and overwrites it. If it does
 /// not, it is stopped before it reads what is not there.
 class OpenLine {
  public:
@@ -76,13 +76,15 @@ class OpenLine {
   [[nodiscard]] std::uint64_t left_out_bytes() const { return left_out_bytes_; }
 
  private:
-  /// What is not decided yet.
+  /// What is not decided yet, and what is looked at to know what is worth waiting for the next time.
   struct Undecided {
     std::vector<select::Region> regions;             ///< as they were protected when it was taken; static ones last
     std::map<std::size_t, const std::byte*> memory;  ///< where those lie that may have to wait
     std::vector<select::Effects> effects;            ///< by computation; none: it is not known what it does
-    select::OpenCheckpoint elements{{}};
-    std::set<std::size_t> waiting;  ///< regions that are neither saved nor left out
+    select::OpenCheckpoint elements{{}};             ///< neither read nor overwritten yet, saved or not
+    std::map<std::size_t, select::BoxSet> read;      ///< before they were overwritten
+    std::map<std::size_t, select::BoxSet> waiting;   ///< of `elements`, what is not saved; none is empty
+    bool teaches = true;                             ///< what is needed the next time; false: it was too much
   };
   /// What computations do to the regions as they are protected now.
   struct Known {
@@ -92,6 +94,7 @@ class OpenLine {
   };
 
   Result<void> capture(bool at_once);
+  Result<std::vector<Wanted>> wanted_now(const std::set<std::string>& left_out);
   Result<std::unique_ptr<Undecided>> find_undecided(const std::set<std::string>& left_out) const;
   [[nodiscard]] std::map<std::size_t, const std::byte*> worth_waiting_for(const Undecided& undecided,
                                                                           const std::set<std::string>& left_out) const;
@@ -103,19 +106,27 @@ class OpenLine {
   Result<void> require_there(std::size_t computation);
   void note_overwritten(std::size_t computation);
   bool look_for_exchanged();
-  void save(std::size_t region);
-  void leave_out(const select::Region& region, std::optional<std::uint32_t> made = {});
-  void drop(std::size_t region);
+  void save(std::size_t region, const select::BoxSet& elements);
+  [[nodiscard]] select::BoxSet needed_at_once(std::size_t region, const select::Region& about,
+                                              const select::BoxSet& there) const;
+  [[nodiscard]] select::BoxSet saved_of(const select::Region& about) const;
+  [[nodiscard]] select::BoxSet without_missing(const select::Region& about) const;
+  void leave_out(const RegionSpec& spec, const select::Region& region, std::optional<std::uint32_t> made = {});
+  void count_left_out(const select::Region& region, std::int64_t saved);
+  void leave_out_the_rest();
+  void learn(std::size_t region);
+  void forget_undecided();
   void hand_over();
   void give_up(const Failure& why);
 
   LineSources from_;
   CaptureOptions options_;
   LineHooks hooks_;
-  std::unique_ptr<Checkpoint> line_;       ///< waits for what is undecided
-  std::unique_ptr<Undecided> undecided_;   ///< also behind it, until the next call that all ranks make
-  std::map<std::string, bool> is_needed_;  ///< of regions that were undecided: they had to be saved the last time
-  std::set<std::string> exchanged_;        ///< regions whose memory was exchanged while a line waited: none waits again
+  std::unique_ptr<Checkpoint> line_;      ///< waits for what is undecided
+  std::unique_ptr<Undecided> undecided_;  ///< also behind it, until the next call that all ranks make
+  /// Of regions that were undecided: their shape, and what was read first of them the last time.
+  std::map<std::string, std::pair<Extents, select::BoxSet>> needed_;
+  std::set<std::string> exchanged_;  ///< regions whose memory was exchanged while a line waited: none waits again
   std::map<std::string, select::BoxSet> missing_;  ///< of regions: not in the line that was put back, nor made since
   std::optional<Known> known_;
   std::vector<bool> begun_;        ///< computations, since the way began

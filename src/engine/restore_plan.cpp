@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "engine/staging.h"
 
 namespace backstay::engine {
 
@@ -43,6 +44,17 @@ Result<void> check_kind(const RegionSpec& spec, const format::Segment& s) {
   return {};
 }
 
+/// Where a segment lies in the global array.
+Box global_box(const format::Segment& s) {
+  Box box{s.placement.lower, s.placement.lower};
+  const Box here = box_in_region(s);
+  for (std::size_t d = 0; d < box.lower.size(); ++d) {
+    box.lower[d] += here.lower[d];
+    box.upper[d] += here.upper[d];
+  }
+  return box;
+}
+
 std::optional<std::pair<int, int>> ranks_that_overlap(const std::vector<Piece>& pieces) {
   for (std::size_t i = 0; i < pieces.size(); ++i)
     for (std::size_t j = i + 1; j < pieces.size(); ++j)
@@ -73,6 +85,21 @@ RegionPlan take_whole(const SegmentRef& ref) {
   return plan;
 }
 
+/// What this rank saved of a region, in parts.
+RegionPlan take_parts(const std::vector<SegmentRef>& parts) {
+  RegionPlan plan;
+  plan.shape = parts.front().about->part->of;
+  plan.target = {Extents(plan.shape.size(), 0), plan.shape};
+  std::int64_t there = 0;
+  for (const auto& ref : parts) {
+    const Box box = box_in_region(*ref.about);
+    there += volume(box);
+    plan.pieces.push_back({ref, box, box});
+  }
+  plan.left_out = there < volume(plan.target);
+  return plan;
+}
+
 void add_overlaps(RegionPlan& plan, const std::vector<std::pair<SegmentRef, Box>>& sources) {
   for (const auto& [ref, box] : sources) {
     Box part = region::intersect(box, plan.target);
@@ -81,14 +108,58 @@ void add_overlaps(RegionPlan& plan, const std::vector<std::pair<SegmentRef, Box>
   plan.whole = plan.pieces.size() == 1 && plan.pieces[0].source == plan.target;
 }
 
-Result<RegionPlan> plan_block(const RegionSpec& spec, const std::vector<SegmentRef>& refs) {
+/// What is left of `boxes` without `taken`, in at most two boxes a dimension for each.
+std::vector<Box> without(const std::vector<Box>& boxes, const Box& taken) {
+  std::vector<Box> left;
+  for (Box box : boxes) {
+    const Box common = region::intersect(box, taken);
+    if (region::is_empty(common)) {
+      left.push_back(std::move(box));
+      continue;
+    }
+    for (std::size_t d = 0; d < box.lower.size(); ++d) {
+      Box below = box, above = box;
+      below.upper[d] = common.lower[d];
+      above.lower[d] = common.upper[d];
+      box.lower[d] = common.lower[d];
+      box.upper[d] = common.upper[d];
+      for (Box* side : {&below, &above})
+        if (!region::is_empty(*side)) left.push_back(std::move(*side));
+    }
+  }
+  return left;
+}
+
+/// The blocks of ranks that left out some of the region, or all.
+std::vector<Box> blocks_with_gaps(const std::string& region, const SavedRegions& saved) {
+  std::vector<Box> out;
+  for (const auto& ref : saved.of(region))
+    if (ref.about->part) out.push_back({ref.about->placement.lower, ref.about->placement.upper});
+  for (const auto& [rank, entry] : saved.left_out(region)) {
+    if (!entry->lower) continue;
+    out.push_back({*entry->lower, *entry->lower});
+    for (std::size_t d = 0; d < entry->shape.size(); ++d) out.back().upper[d] += entry->shape[d];
+  }
+  return out;
+}
+
+/// What no rank saved lies in a block that some rank held.
+bool is_covered(const RegionPlan& plan, const std::vector<Box>& with_gaps) {
+  std::vector<Box> left;
+  if (!region::is_empty(plan.target)) left.push_back(plan.target);
+  for (const auto& piece : plan.pieces) left = without(left, piece.part);
+  for (const auto& box : with_gaps) left = without(left, box);
+  return left.empty();
+}
+
+Result<RegionPlan> plan_block(const RegionSpec& spec, const SavedRegions& saved) {
   RegionPlan plan;
   plan.target = {spec.placement.lower, spec.placement.upper};
   plan.shape = region::shape_of(plan.target);
   std::vector<std::pair<SegmentRef, Box>> sources;
-  for (const auto& ref : refs) {
+  for (const auto& ref : saved.of(spec.name)) {
     BACKSTAY_TRY(check_kind(spec, *ref.about));
-    sources.emplace_back(ref, Box{ref.about->placement.lower, ref.about->placement.upper});
+    sources.emplace_back(ref, global_box(*ref.about));
   }
   add_overlaps(plan, sources);
   if (const auto ranks = ranks_that_overlap(plan.pieces))
@@ -97,8 +168,10 @@ Result<RegionPlan> plan_block(const RegionSpec& spec, const std::vector<SegmentR
                                    "ranks as saved it, and give each rank a block of its own, without halos"));
   std::int64_t covered = 0;
   for (const auto& piece : plan.pieces) covered += volume(piece.part);
-  if (covered < volume(plan.target))
+  if (covered == volume(plan.target)) return plan;
+  if (!is_covered(plan, blocks_with_gaps(spec.name, saved)))
     return mismatch(spec.name, "was saved in blocks that do not cover all of the block that this rank now holds");
+  plan.left_out = true;
   return plan;
 }
 
@@ -170,25 +243,27 @@ const std::vector<SegmentRef>& SavedRegions::of(const std::string& region) const
   return it == regions_.end() ? none : it->second;
 }
 
+std::vector<SegmentRef> SavedRegions::of(const std::string& region, int rank) const {
+  std::vector<SegmentRef> out;
+  for (const auto& ref : of(region))
+    if (ref.about->rank == rank) out.push_back(ref);
+  return out;
+}
+
+const std::map<int, const format::LeftOut*>& SavedRegions::left_out(const std::string& region) const {
+  static const std::map<int, const format::LeftOut*> none;
+  const auto it = left_out_.find(region);
+  return it == left_out_.end() ? none : it->second;
+}
+
 const format::LeftOut* SavedRegions::left_out(const std::string& region, int rank) const {
-  const auto of_region = left_out_.find(region);
-  if (of_region == left_out_.end()) return nullptr;
-  const auto entry = of_region->second.find(rank);
-  return entry == of_region->second.end() ? nullptr : entry->second;
-}
-
-const format::LeftOut* SavedRegions::first_left_out(const std::string& region) const {
-  const auto it = left_out_.find(region);
-  return it == left_out_.end() ? nullptr : it->second.begin()->second;
-}
-
-std::size_t SavedRegions::times_left_out(const std::string& region) const {
-  const auto it = left_out_.find(region);
-  return it == left_out_.end() ? 0 : it->second.size();
+  const auto& all = left_out(region);
+  const auto entry = all.find(rank);
+  return entry == all.end() ? nullptr : entry->second;
 }
 
 namespace {
-/// Of what some ranks left out.
+/// Of what some ranks left out, or saved in parts.
 Result<RegionPlan> plan_left_out(const RegionSpec& spec, const SavedRegions& saved, int saved_ranks, int rank,
                                  int size) {
   if (saved_ranks == size)
@@ -198,27 +273,35 @@ Result<RegionPlan> plan_left_out(const RegionSpec& spec, const SavedRegions& sav
                     "was left out of the line, as a declared computation overwrites it, and is protected by "
                     "callbacks now: protect it as then");
   const auto& refs = saved.of(spec.name);
-  const auto without = saved.times_left_out(spec.name);
-  if (std::any_of(refs.begin(), refs.end(), [](const auto& ref) { return ref.about->bytes > 0; }))
+  const auto& entries = saved.left_out(spec.name);
+  const bool some = std::any_of(refs.begin(), refs.end(), [](const auto& ref) { return ref.about->bytes > 0; });
+  const bool placed = std::all_of(entries.begin(), entries.end(), [](const auto& e) { return e.second->lower; });
+  if (some && placed && spec.placement.kind == Placement::Kind::block) return plan_block(spec, saved);
+  if (some)
     return mismatch(spec.name,
-                    cat("was saved by some ranks, and left out by ", without, " of ", saved_ranks,
-                        ", so that it comes back only on as many ranks, where each has the same part of it"));
+                    cat("was left out in part (by ", counted(saved_ranks, "rank"), "), so that it comes back ",
+                        "only on as many ranks, where each has the same part of it"));
   RegionPlan plan;
   plan.shape = spec.view().shape;
   plan.left_out = true;
-  const auto* entry = saved.first_left_out(spec.name);
-  plan.as_made = entry->made ? entry : nullptr;
+  if (std::all_of(entries.begin(), entries.end(), [](const auto& e) { return e.second->made; }))
+    plan.as_made = entries.begin()->second;
   return plan;
+}
+
+bool was_saved_in_parts(const std::vector<SegmentRef>& refs) {
+  return std::any_of(refs.begin(), refs.end(), [](const auto& ref) { return ref.about->part.has_value(); });
 }
 }  // namespace
 
 Result<RegionPlan> plan_region(const RegionSpec& spec, const SavedRegions& saved, int saved_ranks, int rank, int size) {
-  if (saved.times_left_out(spec.name) > 0) return plan_left_out(spec, saved, saved_ranks, rank, size);
   const auto& refs = saved.of(spec.name);
+  if (!saved.left_out(spec.name).empty() || was_saved_in_parts(refs))
+    return plan_left_out(spec, saved, saved_ranks, rank, size);
   if (refs.size() != static_cast<std::size_t>(saved_ranks))
     return mismatch(spec.name, cat("was saved by ", refs.size(), " of ", saved_ranks, " ranks"));
   BACKSTAY_TRY(check_kind(spec, *refs[0].about));
-  if (spec.placement.kind == Placement::Kind::block) return plan_block(spec, refs);
+  if (spec.placement.kind == Placement::Kind::block) return plan_block(spec, saved);
   if (saved_ranks == size) {
     const auto& mine = refs[static_cast<std::size_t>(rank)];
     BACKSTAY_TRY(check_kind(spec, *mine.about));
@@ -242,44 +325,26 @@ std::optional<RegionPlan> plan_own(const RegionSpec& spec, const SavedRegions& s
     plan.as_made = entry->made ? entry : nullptr;
     return plan;
   }
-  const auto& refs = saved.of(spec.name);
-  const auto it = std::find_if(refs.begin(), refs.end(), [&](const auto& ref) { return ref.about->rank == rank; });
-  if (it == refs.end() || !check_kind(spec, *it->about) || !(spec.placement == it->about->placement)) return {};
-  return take_whole(*it);
+  const auto mine = saved.of(spec.name, rank);
+  if (mine.empty() || (spec.save && was_saved_in_parts(mine))) return {};
+  const auto& first = *mine.front().about;
+  for (const auto& ref : mine)
+    if (!check_kind(spec, *ref.about) || !(spec.placement == ref.about->placement) ||
+        ref.about->part.has_value() != first.part.has_value() || (first.part && ref.about->part->of != first.part->of))
+      return {};
+  return first.part ? take_parts(mine) : take_whole(mine.front());
 }
-
-namespace {
-/// What is left of `box` without `taken`, in at most two boxes a dimension.
-std::vector<Box> without(Box box, const Box& taken) {
-  const Box common = region::intersect(box, taken);
-  if (region::is_empty(common)) return {box};
-  std::vector<Box> left;
-  for (std::size_t d = 0; d < box.lower.size(); ++d) {
-    Box below = box, above = box;
-    below.upper[d] = common.lower[d];
-    above.lower[d] = common.upper[d];
-    box.lower[d] = common.lower[d];
-    box.upper[d] = common.upper[d];
-    for (Box* side : {&below, &above})
-      if (!region::is_empty(*side)) left.push_back(std::move(*side));
-  }
-  return left;
-}
-}  // namespace
 
 Result<void> check_all_taken(const std::string& region, const SavedRegions& saved, const std::vector<Box>& held,
                              int rank, int size) {
   const auto& refs = saved.of(region);
   for (auto i = static_cast<std::size_t>(rank); i < refs.size(); i += static_cast<std::size_t>(size)) {
     const SegmentRef& ref = refs[i];
-    std::vector<Box> left{{ref.about->placement.lower, ref.about->placement.upper}};
+    std::vector<Box> left{global_box(*ref.about)};
     if (region::is_empty(left.front())) continue;
     for (const Box& box : held) {
       if (left.empty()) break;
-      std::vector<Box> still;
-      for (const Box& part : left)
-        for (Box& rest : without(part, box)) still.push_back(std::move(rest));
-      left = std::move(still);
+      left = without(left, box);
     }
     if (!left.empty())
       return mismatch(
@@ -309,7 +374,7 @@ Result<void> check_names(const region::RegionSet& regions, const SavedRegions& s
                 has_way ? "called replay()" : "did not call replay()", ", and this one ", has_way ? "does not" : "does",
                 ": ", has_way ? "call it" : "call resume()", " as then, or start in another directory");
   for (const auto& name : protected_names)
-    if (saved.of(name).empty() && saved.times_left_out(name) == 0)
+    if (saved.of(name).empty() && saved.left_out(name).empty())
       return fail(Code::mismatch, "region '", name, "' is protected ",
                   statics ? "as static, and is not among the static regions of the line" : "but is not in the line",
                   hint("there", name, names), ": ", statics ? "protect it as then, or rename" : "rename",

@@ -25,14 +25,14 @@ class SavedRegions {
   /// `tables[i]` is the table of file i; they must stay where they are.
   explicit SavedRegions(const std::vector<format::Table>& tables);
   [[nodiscard]] std::vector<std::string> names() const;
-  /// In order of rank; empty if the line has no such region.
+  /// In order of rank; empty if the line has no such region. A rank that saved it in parts has one for each.
   [[nodiscard]] const std::vector<SegmentRef>& of(const std::string& region) const;
-  /// The entry of a rank that left the region out; null: it did not.
+  /// Those of one rank.
+  [[nodiscard]] std::vector<SegmentRef> of(const std::string& region, int rank) const;
+  /// The entry of a rank that left all of the region out; null: it did not.
   [[nodiscard]] const format::LeftOut* left_out(const std::string& region, int rank) const;
-  /// Of the lowest rank that did; null: none.
-  [[nodiscard]] const format::LeftOut* first_left_out(const std::string& region) const;
-  /// By how many ranks.
-  [[nodiscard]] std::size_t times_left_out(const std::string& region) const;
+  /// By rank; empty: none did.
+  [[nodiscard]] const std::map<int, const format::LeftOut*>& left_out(const std::string& region) const;
 
  private:
   std::map<std::string, std::vector<SegmentRef>> regions_;
@@ -45,13 +45,13 @@ struct Piece {
   region::Box part;    ///< what of it this rank takes
 };
 
-/// How to fill one region on this rank. One that was left out has no pieces: its memory gets the shape alone.
+/// How to fill one region on this rank. What was left out of it has no pieces: its memory gets the shape alone.
 struct RegionPlan {
   Extents shape;       ///< of the memory
   region::Box target;  ///< where that memory lies in the global array or list
   std::vector<Piece> pieces;
   bool whole = false;                        ///< one piece that is exactly the memory
-  bool left_out = false;                     ///< there is none, as the region was left out of the line
+  bool left_out = false;                     ///< the pieces are not all of it, as the rest was left out of the line
   const format::LeftOut* as_made = nullptr;  ///< as the beginning of the program makes it: the entry that says so
 };
 

@@ -96,11 +96,50 @@ TEST(restore_plan, on_other_ranks_all_or_none_have_left_a_region_out) {
   EXPECT_EQ(plan->shape, Extents{3});
   std::vector<format::Table> some = tables({saved(0, {2}, block({4}, {0}, {2}))});
   some.push_back({"j", 1, "f", {}, {{1, "u", {2}}}});
-  EXPECT_NE(plan_region(u, SavedRegions(some), 2, 0, 1).failure().what.find("left out by 1 of 2"), std::string::npos);
+  EXPECT_NE(plan_region(u, SavedRegions(some), 2, 0, 1).failure().what.find("was left out in part"), std::string::npos);
   RegionSpec by_callbacks = spec({});
   by_callbacks.save = [] { return std::string(); };
   EXPECT_NE(plan_region(by_callbacks, SavedRegions(all), 2, 0, 2).failure().what.find("protected by callbacks now"),
             std::string::npos);
+}
+
+format::Segment part(int rank, Extents at, Extents shape, Extents of, Placement placement) {
+  auto out = saved(rank, std::move(shape), std::move(placement));
+  out.part = format::Part{std::move(of), std::move(at)};
+  return out;
+}
+
+TEST(restore_plan, parts_of_a_region_come_back_to_their_places) {
+  auto t = tables({part(0, {1}, {2}, {6}, {}), part(0, {4}, {1}, {6}, {})});
+  const auto plan = plan_own(spec({}), SavedRegions(t), 0);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->shape, Extents{6});
+  EXPECT_TRUE(plan->left_out);
+  ASSERT_EQ(plan->pieces.size(), 2U);
+  EXPECT_EQ(plan->pieces[1].part, (region::Box{{4}, {5}}));
+  const auto refused = plan_region(spec({}), SavedRegions(t), 1, 0, 2);
+  EXPECT_NE(refused.failure().what.find("was left out in part"), std::string::npos);
+  t[1].segments[0].part->of = {9};  // no such region was ever saved
+  EXPECT_FALSE(plan_own(spec({}), SavedRegions(t), 0));
+}
+
+TEST(restore_plan, parts_that_are_all_of_a_region_leave_nothing_out) {
+  const auto t = tables({part(0, {0}, {2}, {3}, {}), part(0, {2}, {1}, {3}, {})});
+  EXPECT_FALSE(plan_own(spec({}), SavedRegions(t), 0)->left_out);
+}
+
+/// Rank 0 has saved [1, 3) of its block, rank 1 nothing of its own; nobody had [8, 9).
+TEST(restore_plan, on_other_ranks_blocks_come_back_as_far_as_they_were_saved) {
+  auto t = tables({part(0, {1}, {2}, {4}, block({9}, {0}, {4}))});
+  t.push_back({"j", 1, "f", {}, {{1, "u", {4}, {}, Extents{4}}}});
+  const auto plan = plan_region(spec(block({9}, {2}, {8})), SavedRegions(t), 2, 0, 1);
+  ASSERT_TRUE(plan.ok()) << plan.failure().what;
+  EXPECT_TRUE(plan->left_out);
+  ASSERT_EQ(plan->pieces.size(), 1U);
+  EXPECT_EQ(plan->pieces[0].part, (region::Box{{2}, {3}}));
+  EXPECT_EQ(plan->pieces[0].source, (region::Box{{1}, {3}}));
+  const auto refused = plan_region(spec(block({9}, {2}, {9})), SavedRegions(t), 2, 0, 1);
+  EXPECT_NE(refused.failure().what.find("do not cover all of the block"), std::string::npos);
 }
 
 TEST(restore_plan, an_uncovered_block_is_refused) {

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <cstring>
+#include <map>
 
 #include "base/crc32c.h"
 #include "base/text.h"
@@ -99,12 +100,12 @@ Result<void> check_storable(const RegionSpec& spec) {
 
 Result<void> capture_regions(const region::RegionSet& regions, const CaptureOptions& options, Capture& target) {
   target.clear();
-  std::vector<const RegionSpec*> all;
-  for (const auto& spec : regions.specs()) all.push_back(&spec);
+  std::vector<Wanted> all;
+  for (const auto& spec : regions.specs()) all.push_back({&spec});
   return capture_more(all, options, target);
 }
 
-Result<void> capture_more(const std::vector<const RegionSpec*>& some, const CaptureOptions& options, Capture& target) {
+Result<void> capture_more(const std::vector<Wanted>& some, const CaptureOptions& options, Capture& target) {
   std::vector<Source> sources;
   std::vector<format::Segment> fresh;
   std::vector<std::uint64_t> sizes;
@@ -113,10 +114,16 @@ Result<void> capture_more(const std::vector<const RegionSpec*>& some, const Capt
     sizes.push_back(segment.bytes);
     end = segment.offset + segment.bytes;
   }
-  for (const RegionSpec* spec : some) {
+  for (const auto& [spec, part] : some) {
     auto source = source_of(*spec);
     if (!source) return source.failure();
+    std::optional<format::Part> about;
+    if (part) {
+      about = {source->view.shape, part->lower};
+      source->view = region::part_of(source->view, *part);
+    }
     fresh.push_back(segment_of(*spec, *source, options.rank));
+    fresh.back().part = std::move(about);
     sizes.push_back(fresh.back().bytes);
     sources.push_back(std::move(*source));
   }
@@ -128,7 +135,7 @@ Result<void> capture_more(const std::vector<const RegionSpec*>& some, const Capt
   BACKSTAY_TRY(target.buffer.reserve(layout.size, end));
   std::byte* base = target.buffer.data();
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    const RegionSpec& spec = *some[i];
+    const RegionSpec& spec = *some[i].spec;
     auto& segment = fresh[i];
     segment.offset = layout.offsets[target.segments.size()];
     if (segment.offset > end) std::memset(base + end, 0, segment.offset - end);
@@ -144,15 +151,27 @@ Result<void> capture_more(const std::vector<const RegionSpec*>& some, const Capt
   return {};
 }
 
+region::Box box_in_region(const format::Segment& segment) {
+  region::Box box{segment.part ? segment.part->at : Extents(segment.shape.size(), 0), segment.shape};
+  for (std::size_t d = 0; d < segment.shape.size(); ++d) box.upper[d] += box.lower[d];
+  return box;
+}
+
 Result<void> put_back_regions(const region::RegionSet& regions, Capture& source) {
+  std::map<std::string, View> memories;  // each is made ready once, whatever its parts
   for (const auto& segment : source.segments) {
     const RegionSpec* spec = regions.find(segment.region);
     if (spec == nullptr) continue;
     const ByteView bytes = source.bytes().subspan(segment.offset, segment.bytes);
     if (!spec->save) {
-      const auto memory = region::memory_for(*spec, segment.shape);
-      if (!memory) return memory.failure();
-      (void)region::put_back(bytes, *memory, spec->type.size);
+      auto ready = memories.find(segment.region);
+      if (ready == memories.end()) {
+        auto memory = region::memory_for(*spec, segment.part ? segment.part->of : segment.shape);
+        if (!memory) return memory.failure();
+        ready = memories.insert_or_assign(segment.region, std::move(*memory)).first;
+      }
+      const View memory = segment.part ? region::part_of(ready->second, box_in_region(segment)) : ready->second;
+      (void)region::put_back(bytes, memory, spec->type.size);
       continue;
     }
     try {

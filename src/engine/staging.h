@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/bytes.h"
 #include "base/result.h"
 #include "format/data_file.h"
+#include "region/pack.h"
 #include "region/region_set.h"
 
 namespace backstay::engine {
@@ -56,8 +58,17 @@ Result<void> check_storable(const RegionSpec& spec);
 /// Code::invalid_argument: a region that cannot be saved now; Code::limit; Code::user: a save callback threw.
 Result<void> capture_regions(const region::RegionSet& regions, const CaptureOptions& options, Capture& target);
 
+/// A region that is to be captured, or a box of it.
+struct Wanted {
+  const RegionSpec* spec = nullptr;
+  std::optional<region::Box> part = {};  ///< in the shape of its memory, which has no run lengths; none: all of it
+};
+
 /// The same for `some` of them, behind what `target` holds: what they are at this moment.
-Result<void> capture_more(const std::vector<const RegionSpec*>& some, const CaptureOptions& options, Capture& target);
+Result<void> capture_more(const std::vector<Wanted>& some, const CaptureOptions& options, Capture& target);
+
+/// Where a segment lies in its region, on the rank that saved it.
+region::Box box_in_region(const format::Segment& segment);
 
 /// The inverse, on the rank that captured: what its regions held then. Those that `source` has not are left alone.
 /// Code::mismatch and Code::user as for a resume.

@@ -38,9 +38,9 @@ TEST(staging, regions_that_are_captured_later_lie_behind_the_others) {
   ASSERT_TRUE(regions.add(vector_spec("u", u)).ok());
   ASSERT_TRUE(regions.add(vector_spec("v", v)).ok());
   Capture once, later;
-  ASSERT_TRUE(capture_more({regions.find("v")}, {}, later).ok());
+  ASSERT_TRUE(capture_more({{regions.find("v")}}, {}, later).ok());
   v[0] = 9;                                                        // it is in the capture as it was
-  ASSERT_TRUE(capture_more({regions.find("u")}, {}, later).ok());  // which has to grow for it
+  ASSERT_TRUE(capture_more({{regions.find("u")}}, {}, later).ok());  // which has to grow for it
   v[0] = 2;
   ASSERT_EQ(later.segments.size(), 2U);
   EXPECT_EQ(later.segments[1].offset % format::page, 0U);

@@ -16,7 +16,8 @@ namespace {
 constexpr std::string_view file_magic = "backstay data ";
 constexpr std::uint64_t large_segment = 65536;  // from here on a page of its own is worth its padding
 constexpr std::uint64_t small_alignment = 64;
-constexpr std::string_view reserved_group = "by_rank";
+constexpr std::string_view rank_group = "by_rank";
+constexpr std::string_view part_group = "by_part";
 constexpr std::uint64_t longest_file = std::uint64_t{1} << 62;
 
 Failure header_damaged(std::string_view why) { return fail(Code::corrupt, "the header is damaged: ", why); }
@@ -35,6 +36,7 @@ std::string placement_word(Placement::Kind kind) {
   return "private";
 }
 
+/// Of the region on its rank.
 Attributes attributes_of(const Segment& s) {
   Attributes out;
   if (!s.units.empty()) out.emplace_back("units", s.units);
@@ -48,14 +50,19 @@ Attributes attributes_of(const Segment& s) {
   return out;
 }
 
-Hdf5Dataset dataset_of(const Segment& s) { return {s.dataset, s.type, s.shape, s.offset, attributes_of(s)}; }
+Hdf5Dataset dataset_of(const Segment& s) {
+  if (!s.part) return {s.dataset, s.type, s.shape, s.offset, attributes_of(s)};
+  Attributes attributes{{"rank", std::int64_t{s.rank}}, {"at", s.part->at}};
+  if (!s.units.empty()) attributes.emplace_back("units", s.units);
+  return {s.dataset, s.type, s.shape, s.offset, std::move(attributes)};
+}
+
+double count(const Extents& shape) {
+  return std::accumulate(shape.begin(), shape.end(), 1.0, [](double n, auto s) { return n * static_cast<double>(s); });
+}
 
 /// The share of a global array that the blocks of this file hold.
 double covered(const std::vector<const Segment*>& parts, const Extents& global) {
-  const auto count = [](const Extents& shape) {
-    return std::accumulate(shape.begin(), shape.end(), 1.0,
-                           [](double n, auto s) { return n * static_cast<double>(s); });
-  };
   double held = 0;
   for (const Segment* part : parts) held += count(part->shape);
   const double all = count(global);
@@ -80,10 +87,43 @@ Hdf5VirtualDataset joined(const std::vector<const Segment*>& parts) {
       lower[0] = out.shape[0];
       out.shape[0] += part->shape[0];
     }
+    if (part->part)
+      for (std::size_t d = 0; d < lower.size(); ++d) lower[d] += part->part->at[d];
     if (part->bytes > 0) out.parts.push_back({part->dataset, part->shape, std::move(lower)});
   }
   if (is_block) out.attributes.emplace_back("covered", covered(parts, out.shape));
   return out;
+}
+
+/// Where tools find a region of one rank.
+std::string place_of(const std::string& region, int rank, bool alone) {
+  return alone ? "/" + region : cat("/", rank_group, "/", padded(rank, 5), "/", region);
+}
+
+/// The parts of a region of one rank, each in its place.
+Hdf5VirtualDataset put_together(const std::vector<const Segment*>& parts, bool alone) {
+  const Segment& first = *parts.front();
+  Hdf5VirtualDataset out;
+  out.path = place_of(first.region, first.rank, alone);
+  out.type = first.type;
+  out.shape = first.part->of;
+  out.attributes = attributes_of(first);
+  double held = 0;
+  for (const Segment* part : parts) {
+    held += count(part->shape);
+    if (part->bytes > 0) out.parts.push_back({part->dataset, part->shape, part->part->at});
+  }
+  const bool of_global = alone && first.placement.kind == Placement::Kind::block;
+  const double all = count(of_global ? first.placement.global : out.shape);
+  out.attributes.emplace_back("covered", all > 0 ? held / all : 1);
+  return out;
+}
+
+void describe_regions_in_parts(const Table& table, bool alone, Hdf5Description& out) {
+  std::map<std::pair<int, std::string>, std::vector<const Segment*>> regions;
+  for (const auto& s : table.segments)
+    if (s.part) regions[{s.rank, s.region}].push_back(&s);
+  for (const auto& [which, parts] : regions) out.virtual_datasets.push_back(put_together(parts, alone));
 }
 
 /// The datasets at the root of a file with several ranks: one for each region that means something as a whole.
@@ -110,9 +150,11 @@ Table table_of(const Origin& origin, const std::string& name, const std::vector<
   Table table{origin.job, origin.line, name, {}};
   for (std::size_t a = 0; a < areas.size(); ++a) {
     table.left_out.insert(table.left_out.end(), areas[a].left_out.begin(), areas[a].left_out.end());
+    std::map<std::string, int> parts;  // of each region, so far
     for (Segment s : areas[a].segments) {
       s.offset += area_offsets[a];
-      s.dataset = areas.size() == 1 ? "/" + s.region : cat("/", reserved_group, "/", padded(s.rank, 5), "/", s.region);
+      s.dataset = s.part ? cat("/", part_group, "/", padded(s.rank, 5), "/", parts[s.region]++, "/", s.region)
+                         : place_of(s.region, s.rank, areas.size() == 1);
       table.segments.push_back(std::move(s));
     }
   }
@@ -212,9 +254,10 @@ Result<Frame> frame_file(const Origin& origin, const std::string& name, const st
   hdf5.metadata_offset = header.hdf5_offset;
   for (const auto& s : table.segments) {
     hdf5.datasets.push_back(dataset_of(s));
-    if (areas.size() == 1 && s.placement.kind == Placement::Kind::block)
+    if (areas.size() == 1 && !s.part && s.placement.kind == Placement::Kind::block)
       hdf5.datasets.back().attributes.emplace_back("covered", covered({&s}, s.placement.global));
   }
+  describe_regions_in_parts(table, areas.size() == 1, hdf5);
   if (areas.size() > 1) describe_whole_regions(table, hdf5);
   hdf5.attributes = {{"backstay_format", std::int64_t{format_version}},
                      {"job", origin.job},
@@ -240,8 +283,8 @@ std::string why_not_a_region_name(std::string_view name) {
   if (!is_utf8(name)) return "the name of a region must be UTF-8";
   if (name.find('\0') != name.npos) return cat("the name '", name.substr(0, name.find('\0')), "' holds a zero byte");
   const auto parts = split(name, '/');
-  if (parts.front() == reserved_group)
-    return cat("the name '", name, "' begins with the reserved word '", reserved_group, "'");
+  for (const auto reserved : {rank_group, part_group})
+    if (parts.front() == reserved) return cat("the name '", name, "' begins with the reserved word '", reserved, "'");
   for (const auto& part : parts)
     if (part.empty() || part == "." || part == "..")
       return cat("the name '", name, "' has an empty part, '.' or '..' between its slashes");

@@ -169,11 +169,27 @@ Placement placement_from_json(const Json& json) {
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string segment_to_text(const Segment& s) {
+  const std::string part =
+      s.part ? cat(",\"part\":{\"of\":", dump(s.part->of), ",\"at\":", dump(s.part->at), "}") : std::string();
   return cat("{\"rank\":", s.rank, ",\"region\":", dump(s.region), ",\"dataset\":", dump(s.dataset),
              ",\"type\":", dump(type_to_json(s.type)), ",\"shape\":", dump(s.shape), ",\"units\":", dump(s.units),
-             ",\"placement\":", dump(placement_to_json(s.placement)), ",\"offset\":", s.offset, ",\"bytes\":", s.bytes,
-             ",\"crc32c\":\"", hex8(s.crc), "\"}");
+             ",\"placement\":", dump(placement_to_json(s.placement)), part, ",\"offset\":", s.offset,
+             ",\"bytes\":", s.bytes, ",\"crc32c\":\"", hex8(s.crc), "\"}");
 }
+
+namespace {
+Part part_from_json(const Json& json, const Segment& segment) {
+  Part part{extents(json, "of"), extents(json, "at")};
+  (void)checked_bytes(part.of, segment.type.size);
+  bool fits = part.of.size() == segment.shape.size() && part.at.size() == segment.shape.size();
+  for (std::size_t d = 0; fits && d < part.of.size(); ++d)
+    fits = part.at[d] <= part.of[d] && segment.shape[d] <= part.of[d] - part.at[d];
+  if (!fits) throw BadJson{cat("a part of '", segment.region, "' lies outside of it")};
+  if (segment.placement.kind != Placement::Kind::block && segment.placement.kind != Placement::Kind::rank_private)
+    throw BadJson{cat("'", segment.region, "' is neither private nor a block, and was saved in parts")};
+  return part;
+}
+}  // namespace
 
 Segment segment_from_json(const Json& json) {
   Segment s;
@@ -189,9 +205,11 @@ Segment segment_from_json(const Json& json) {
   s.crc = crc(json, "crc32c");
   if (checked_bytes(s.shape, s.type.size) != s.bytes)
     throw BadJson{cat("the shape and the bytes of '", s.region, "' differ")};
+  if (json.contains("part")) s.part = part_from_json(member(json, "part"), s);
+  const Extents& whole = s.part ? s.part->of : s.shape;
   if (s.placement.kind == Placement::Kind::block) {
-    for (std::size_t d = 0; d < s.shape.size(); ++d)
-      if (s.shape.size() != s.placement.lower.size() || s.shape[d] != s.placement.upper[d] - s.placement.lower[d])
+    for (std::size_t d = 0; d < whole.size(); ++d)
+      if (whole.size() != s.placement.lower.size() || whole[d] != s.placement.upper[d] - s.placement.lower[d])
         throw BadJson{cat("the shape and the block of '", s.region, "' differ")};
   }
   return s;

@@ -189,6 +189,7 @@ Json left_out_to_json(const std::vector<LeftOut>& regions) {
   for (const auto& region : regions) {
     out.push_back({{"by", region.rank}, {"name", region.region}, {"shape", region.shape}});
     if (region.made) out.back()["made"] = *region.made;
+    if (region.lower) out.back()["lower"] = *region.lower;
   }
   return out;
 }
@@ -200,6 +201,11 @@ std::vector<LeftOut> left_out_from_json(const Json& json) {
     out.push_back({static_cast<int>(number(entry, "by", std::numeric_limits<int>::max())), text(entry, "name"),
                    extents(entry, "shape")});
     (void)checked_count(out.back().shape);
+    if (entry.contains("lower")) {
+      out.back().lower = extents(entry, "lower");
+      if (out.back().lower->size() != out.back().shape.size())
+        throw BadJson{cat("the block of '", out.back().region, "', which was left out, has unequal dimensions")};
+    }
     if (entry.contains("made"))
       out.back().made = static_cast<std::uint32_t>(number(entry, "made", std::numeric_limits<std::uint32_t>::max()));
   }

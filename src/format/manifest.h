@@ -53,6 +53,13 @@ Bytes encode_manifest(const Manifest& manifest);
 /// Code::corrupt, or Code::version for a manifest of another format version. Never trusts a number it has not checked.
 Result<Manifest> decode_manifest(ByteView bytes);
 
+/// A segment that is a box of a region: the rest of that was left out, or is in other parts.
+struct Part {
+  Extents of;  ///< shape of the region on its rank
+  Extents at;  ///< where the segment begins in it
+  bool operator==(const Part&) const = default;
+};
+
 struct Segment {
   int rank = 0;
   std::string region;
@@ -60,20 +67,22 @@ struct Segment {
   Type type;
   Extents shape;
   std::string units;
-  Placement placement;
+  Placement placement;       ///< of the whole region
   std::uint64_t offset = 0;  ///< in a fragment: from the start of the area; in a table: from the start of the file
   std::uint64_t bytes = 0;
   std::uint32_t crc = 0;
+  std::optional<Part> part = {};  ///< none: the segment is the whole region
   bool operator==(const Segment&) const = default;
 };
 
-/// A region that a rank did not save: because it overwrote all of it before it read any (docs/decisions/0016), or
+/// A region of which a rank saved nothing: because it overwrote all of it before it read any (docs/decisions/0016), or
 /// because the beginning of the program makes it (0018).
 struct LeftOut {
   int rank = 0;
   std::string region;
   Extents shape;
   std::optional<std::uint32_t> made = {};  ///< CRC-32C of what the beginning makes; none: it was overwritten
+  std::optional<Extents> lower = {};       ///< of a block: where it begins in the global array
   bool operator==(const LeftOut&) const = default;
 };
 

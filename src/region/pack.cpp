@@ -334,6 +334,13 @@ bool is_empty(const Box& box) {
   return false;
 }
 
+View part_of(const View& view, const Box& box) {
+  View out = view;
+  out.shape = shape_of(box);
+  for (std::size_t d = 0; d < out.shape.size(); ++d) out.data += box.lower[d] * view.strides[d];
+  return out;
+}
+
 Extents shape_of(const Box& box) {
   Extents shape(box.lower.size());
   for (std::size_t d = 0; d < shape.size(); ++d) shape[d] = std::max<std::int64_t>(box.upper[d] - box.lower[d], 0);

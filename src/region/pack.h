@@ -34,6 +34,8 @@ struct Box {
 Box intersect(const Box& a, const Box& b);
 bool is_empty(const Box& box);
 Extents shape_of(const Box& box);
+/// The elements of a box of `view`, where they lie. The box lies in the shape of `view`, which has no run lengths.
+View part_of(const View& view, const Box& box);
 
 /// Copies the part `part` (global indices) out of `source`, a dense array that fills the box `source_box`, into the
 /// memory `target`, whose shape is that of `target_box`. `part` lies in both boxes.

@@ -32,6 +32,7 @@ class OpenCheckpoint {
   [[nodiscard]] std::vector<std::pair<std::size_t, BoxSet>> read(const Effects& effects);
   /// It has run.
   void overwrite(const Effects& effects);
+  void overwrite(const Effect& effect) { undecided_[effect.region].remove(effect.overwrites); }
   /// Both, where nothing is asked in between.
   [[nodiscard]] std::vector<std::pair<std::size_t, BoxSet>> meet(const Effects& effects) {
     auto now = read(effects);
@@ -42,8 +43,8 @@ class OpenCheckpoint {
   [[nodiscard]] std::vector<std::pair<std::size_t, BoxSet>> rest();
   [[nodiscard]] bool is_decided() const;
   [[nodiscard]] bool is_decided(std::size_t region) const { return undecided_[region].empty(); }
-  /// All of this region is saved.
-  void decide(std::size_t region) { undecided_[region] = BoxSet(); }
+  /// What is not decided of it.
+  [[nodiscard]] const BoxSet& undecided(std::size_t region) const { return undecided_[region]; }
 
  private:
   Elements undecided_;
