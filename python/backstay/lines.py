@@ -390,6 +390,13 @@ class Segment:
     offset: int
     bytes: int
     crc: int
+    part_of: tuple | None = None  # shape of the region on its rank, of which this is a box; None: it is all of it
+    at: tuple = ()  # where that box begins
+
+    @property
+    def lower(self) -> tuple:
+        """Where it begins in the region of its rank."""
+        return self.at if self.part_of is not None else (0,) * len(self.shape)
 
 
 @dataclass(frozen=True)
@@ -413,8 +420,22 @@ def decode_table(raw: bytes, end_of_areas: int) -> Table:
     return Table(job=f.text("job"), line=f.number("line"), file=file, segments=tuple(segments), left_out=left_out)
 
 
+def _part_from(f: _Fields, shape: tuple, placement: str) -> tuple:
+    of, at = f.extents("of"), f.extents("at")
+    fits = len(of) == len(at) == len(shape) and all(low + n <= whole for low, n, whole in zip(at, shape, of))
+    if not fits:
+        raise Problem("a part of a region lies outside of it")
+    if placement not in ("private", "block"):
+        raise Problem("a region that is neither private nor a block was saved in parts")
+    return of, at
+
+
 def _segment_from(f: _Fields, file: str, end_of_areas: int) -> Segment:
     dtype, shape = decode_type(f.value.get("type")), f.extents("shape")
+    placement = _Fields(f.value.get("placement"), "a placement")
+    part_of, at = None, ()
+    if "part" in f.value:
+        part_of, at = _part_from(_Fields(f.value["part"], "a part"), shape, placement.text("kind"))
     offset, length = f.number("offset"), f.number("bytes")
     if length != math.prod(shape) * dtype.itemsize:
         raise Problem("a segment has another size than its shape and type")
@@ -429,10 +450,12 @@ def _segment_from(f: _Fields, file: str, end_of_areas: int) -> Segment:
         dtype=dtype,
         shape=shape,
         units=f.text("units"),
-        placement=_placement_from(_Fields(f.value.get("placement"), "a placement"), shape),
+        placement=_placement_from(placement, shape if part_of is None else part_of),
         offset=offset,
         bytes=length,
         crc=f.crc("crc32c"),
+        part_of=part_of,
+        at=at,
     )
 
 
@@ -793,7 +816,7 @@ class Line:
         file = self._files[segment.file]
         if not check:
             return self.usable[file.name][0].path
-        key = (segment.file, segment.rank, segment.region)
+        key = (segment.file, segment.rank, segment.region, segment.at)
         if key not in self._checked:
             self._checked[key] = self._first_good(file, lambda f, _: _check_segment(f, segment))
         return self._checked[key]

@@ -54,6 +54,16 @@ class Array:
         return math.prod(self.shape) * self.dtype.itemsize
 
     @property
+    def held(self) -> int:
+        """Bytes of what was saved of it; the rest was left out."""
+        return sum(part.segment.bytes for part in self.parts)
+
+    @property
+    def fill(self) -> object:
+        """What stands where no rank saved anything, as HDF5 shows it."""
+        return np.nan if self.dtype.kind in "fc" else 0
+
+    @property
     def label(self) -> str:
         return self.name if self.rank < 0 else f"{self.name} (rank {self.rank})"
 
@@ -75,9 +85,10 @@ class Array:
         return [self.parts[i] for i in np.flatnonzero(inside)]
 
     def read(self, lower: tuple, upper: tuple) -> np.ndarray:
-        """The elements of a box; zero where no rank had any, as HDF5 shows them."""
+        """The elements of a box; NaN, or zero, where no rank saved any, as HDF5 shows them."""
         self.require_readable()
-        out = np.zeros(tuple(high - low for low, high in zip(lower, upper)), self.dtype)
+        shape = tuple(high - low for low, high in zip(lower, upper))
+        out = np.full(shape, self.fill, self.dtype) if self.dtype.kind in "fc" else np.zeros(shape, self.dtype)
         for part in self.parts_in(lower, upper):
             low = tuple(map(max, lower, part.lower))
             high = tuple(map(min, upper, part.upper))
@@ -212,21 +223,25 @@ def arrays_by_name(line: Line) -> dict:
 
 def _arrays_of(line: Line, name: str, segments: list) -> list:
     first = segments[0]
-    ranks = [s.rank for s in segments]
+    ranks = sorted({s.rank for s in segments})
     kind, problem = first.placement.kind, _why_apart(segments)
 
     def make(shape, parts, rank=-1):
         return Array(line, name, kind, parts[0].segment.dtype, shape, first.units, parts, ranks, rank, problem)
 
-    def private(s, rank):
-        return make(s.shape, [Part(s, (0,) * len(s.shape))], rank)
+    def private(owner, rank):
+        mine = [s for s in segments if s.rank == owner]
+        shape = mine[0].shape if mine[0].part_of is None else mine[0].part_of
+        return make(shape, [Part(s, s.lower) for s in mine], rank)
 
-    if problem or kind == "replicated" or (kind == "private" and line.manifest.ranks == 1):
-        return [private(first, -1)]
+    if problem:
+        return [make(first.shape, [Part(first, (0,) * len(first.shape))])]
+    if kind == "replicated" or (kind == "private" and line.manifest.ranks == 1):
+        return [private(first.rank, -1)]
     if kind == "private":
-        return [private(s, s.rank) for s in segments]
+        return [private(rank, rank) for rank in ranks]
     if kind == "block":
-        return [make(first.placement.global_shape, [Part(s, s.placement.lower) for s in segments])]
+        return [make(first.placement.global_shape, [Part(s, _plus(s.placement.lower, s.lower)) for s in segments])]
     return [_list_of(segments, make)]
 
 
@@ -242,8 +257,10 @@ def _list_of(segments: list, make) -> Array:
 def _why_apart(segments: list) -> str:
     """Why segments of one name are no one region, or empty."""
     first = segments[0]
-    if len({s.rank for s in segments}) != len(segments):
+    if len({(s.rank, s.at) for s in segments}) != len(segments):
         return "a rank has it twice"
+    if len({(s.rank, s.part_of) for s in segments}) != len({s.rank for s in segments}):
+        return "a rank has parts of it that do not belong together"
     for s in segments[1:]:
         if s.placement.kind != first.placement.kind or s.placement.global_shape != first.placement.global_shape:
             return f"ranks {first.rank} and {s.rank} placed it differently"

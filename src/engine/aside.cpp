@@ -71,11 +71,17 @@ Result<bool> Aside::put_back_now(const std::string& name, const region::RegionSe
   return true;
 }
 
-Result<void> Aside::put_back(const RegionSpec& spec, const Kept& kept) {
+Result<void> Aside::put_back(const RegionSpec& spec, const Kept& kept) const {
   if (spec.save) return load(spec, kept);
   const auto memory = region::memory_for(spec, kept.shape);
   if (!memory) return memory.failure();
-  (void)region::put_back(kept.bytes, *memory, spec.type.size);
+  const auto in_parts = std::ranges::find(left_out, kept.name, &NotThere::region);
+  if (in_parts == left_out.end()) {
+    (void)region::put_back(kept.bytes, *memory, spec.type.size);
+    return {};
+  }
+  const region::Box all{Extents(kept.shape.size(), 0), kept.shape};
+  for (const auto& part : in_parts->there) region::copy_part(kept.bytes, all, *memory, all, part, spec.type.size);
   return {};
 }
 

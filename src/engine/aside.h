@@ -25,7 +25,8 @@ class Aside {
   void keep_only(const std::vector<std::string>& names);
   std::vector<NotThere> left_out;  ///< of the line
   /// What was read, into the regions of the program that have the same names, in their order; those that are not there
-  /// any more are passed over. Code::mismatch, Code::user: as for a resume.
+  /// any more are passed over, and what the line had not of a region stays as it is. Code::mismatch, Code::user: as for
+  /// a resume.
   [[nodiscard]] Result<void> put_back(const region::RegionSet& regions) const;
   /// The same for one region, which put_back() passes over then. False: the line held nothing of it.
   Result<bool> put_back_now(const std::string& name, const region::RegionSet& regions);
@@ -40,7 +41,7 @@ class Aside {
     bool is_read = false;          ///< of callbacks
   };
   static RegionSpec like(const RegionSpec& spec, Kept& kept);
-  static Result<void> put_back(const RegionSpec& spec, const Kept& kept);
+  [[nodiscard]] Result<void> put_back(const RegionSpec& spec, const Kept& kept) const;
   static Result<void> load(const RegionSpec& spec, const Kept& kept);
 
   std::deque<Kept> kept_;

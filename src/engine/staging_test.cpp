@@ -39,7 +39,7 @@ TEST(staging, regions_that_are_captured_later_lie_behind_the_others) {
   ASSERT_TRUE(regions.add(vector_spec("v", v)).ok());
   Capture once, later;
   ASSERT_TRUE(capture_more({{regions.find("v")}}, {}, later).ok());
-  v[0] = 9;                                                        // it is in the capture as it was
+  v[0] = 9;                                                          // it is in the capture as it was
   ASSERT_TRUE(capture_more({{regions.find("u")}}, {}, later).ok());  // which has to grow for it
   v[0] = 2;
   ASSERT_EQ(later.segments.size(), 2U);

@@ -127,6 +127,51 @@ inline std::string Regions::difference(const Regions& o) const {
   return std::memcmp(cube, o.cube, sizeof cube) == 0 ? "" : "the cube";
 }
 
+/// A private field of which the first and the last row are read first, a block of a global array of which the last two
+/// elements are, and one of which none is.
+struct InParts {
+  int rank, size;
+  double field[5][4];
+  std::vector<std::int32_t> block, gone;
+
+  InParts(int r, int n) : rank(r), size(n), block(6), gone(6) {
+    for (int i = 0; i < 20; ++i) field[i / 4][i % 4] = 100 * rank + i;
+    for (std::size_t i = 0; i < 6; ++i) block[i] = 100 * rank + static_cast<int>(i);
+  }
+  void protect(backstay::Session& session) {
+    const auto mine = backstay::block({6 * size}, {6 * rank}, {6 * rank + 6});
+    session.protect("field", backstay::array(&field[0][0], {5, 4}));
+    session.protect("block", block, mine);
+    session.protect("gone", gone, mine);
+  }
+  void protect_and_run(backstay::Session& session) {
+    using backstay::reads, backstay::writes;
+    protect(session);
+    const auto fill =
+        session.declare("fill", {writes("field").in({{1, 4}, {0, 4}}), writes("block").in({{0, 4}}), writes("gone")});
+    const auto use = session.declare("use", {reads("field"), reads("block"), reads("gone")});
+    session.checkpoint();
+    session.compute(fill, [] {});
+    session.compute(use, [] {});
+    session.wait();
+  }
+  std::string difference_after_resume(backstay::Session& session) {
+    InParts expected = *this;
+    for (int i = 0; i < 20; ++i)
+      if (i / 4 % 4 != 0) expected.field[i / 4][i % 4] = -1;
+    for (std::size_t i = 0; i < 4; ++i) expected.block[i] = -1;
+    expected.gone.assign(6, -1);
+    for (int i = 0; i < 20; ++i) field[i / 4][i % 4] = -1;
+    block.assign(6, -1);
+    gone.assign(6, -1);
+    protect(session);
+    if (!session.resume()) return "no line was found";
+    if (std::memcmp(field, expected.field, sizeof field) != 0) return "field is not as it was";
+    if (block != expected.block) return "block is not as it was";
+    return gone == expected.gone ? "" : "gone has come back";
+  }
+};
+
 }  // namespace golden
 
 template <>

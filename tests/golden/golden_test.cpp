@@ -1,5 +1,5 @@
-// golden_test SAMPLE: copies a sample to a directory of its own and resumes from it, on as many ranks as wrote it; all
-// must be as golden.h says, bit for bit.
+// golden_test SAMPLE [parts]: copies a sample to a directory of its own and resumes from it, on as many ranks as wrote
+// it; all must be as golden.h says, bit for bit.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -20,8 +20,12 @@ std::string copy_of(const std::string& sample, int rank) {
   return dir;
 }
 
-std::string read_back(const std::string& dir) {
+std::string read_back(const std::string& dir, bool in_parts) {
   backstay::Session session(MPI_COMM_WORLD, {{"dir", dir}, {"levels", "shared"}, {"log", "quiet"}});
+  if (in_parts) {
+    golden::InParts parts(session.rank(), session.size());
+    return parts.difference_after_resume(session);
+  }
   golden::Regions regions(session.rank(), session.size());
   regions.forget();
   regions.protect(session);
@@ -37,10 +41,10 @@ int main(int argc, char** argv) {
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   std::string wrong = "no sample was named";
-  if (argc == 2) {
+  if (argc == 2 || argc == 3) {
     const auto dir = copy_of(argv[1], rank);
     try {
-      wrong = read_back(dir);
+      wrong = read_back(dir, argc == 3);
     } catch (const std::exception& e) {
       wrong = e.what();
     }

@@ -3,6 +3,7 @@
 //
 //   mpirun -n 3 write_golden DIR       one line, level shared, one file
 //   write_golden DIR                   one line, level shared, a file per rank
+//   mpirun -n 3 write_golden DIR parts the same as the first, of regions that are saved in parts, or not at all
 #include <cstdio>
 
 #include "golden.h"
@@ -15,7 +16,14 @@ int main(int argc, char** argv) try {
   int size = 1;
   MPI_Init(&argc, &argv);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  {
+  if (argc > 2) {
+    backstay::Session session(
+        MPI_COMM_WORLD,
+        {{"dir", argv[1]}, {"levels", "shared"}, {"shared.layout", "one-file"}, {"every", "1"}, {"policy", "wait"}});
+    golden::InParts regions(session.rank(), session.size());
+    regions.protect_and_run(session);
+    if (session.status().failed > 0) throw std::runtime_error(session.status().last_error);
+  } else {
     backstay::Session session(
         MPI_COMM_WORLD,
         {{"dir", argv[1]}, {"levels", "shared"}, {"shared.layout", size > 1 ? "one-file" : "file-per-rank"}});

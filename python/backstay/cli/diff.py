@@ -119,9 +119,8 @@ def _compare(a: Array, b: Array, allowed: Tolerance, progress) -> Result:
 
 
 def _pieces(array: Array) -> Iterator[tuple]:
-    """All elements once. Where no rank had some of them, the zeros in their place are compared as well."""
-    covered = sum(part.segment.bytes for part in array.parts) == array.bytes
-    if covered:
+    """All elements once. Where no rank saved some of them, what stands in their place is compared as well."""
+    if array.held == array.bytes:
         yield from ((lower, values) for lower, _, values in array.tiles())
     else:
         for lower, upper in tiles_of(array.shape, array.dtype.itemsize):

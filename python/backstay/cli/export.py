@@ -200,7 +200,8 @@ def _put(file, line: Line, array: Array, virtual: bool, progress: common.Progres
     if virtual and not small and array.shape and array.bytes:
         dataset = _put_virtual(file, array, name)
     else:
-        dataset = file.create_dataset(name, array.shape, _hdf5_type(array.dtype))
+        gaps = {"fillvalue": array.fill} if array.held < array.bytes and array.dtype.kind in "fc" else {}
+        dataset = file.create_dataset(name, array.shape, _hdf5_type(array.dtype), **gaps)
         for low, high, values in array.tiles():
             dataset[tuple(slice(a, b) for a, b in zip(low, high))] = values.view(_hdf5_type(values.dtype))
             progress.advance(values.nbytes)
@@ -220,7 +221,7 @@ def _put_virtual(file, array: Array, name: str):
             path = str(array.line.path_of(segment, check=False).resolve())
             source = h5py.VirtualSource(path, segment.dataset, segment.shape, _hdf5_type(segment.dtype))
             layout[tuple(slice(a, b) for a, b in zip(part.lower, part.upper))] = source
-    return file.create_virtual_dataset(name, layout)
+    return file.create_virtual_dataset(name, layout, fillvalue=array.fill if array.dtype.kind in "fc" else None)
 
 
 def _hdf5_type(dtype):

@@ -153,7 +153,8 @@ def _region_facts(region: Region) -> dict:
         "placement": a.kind,
         "ranks": a.ranks,
         "units": a.units,
-        "bytes": sum(x.bytes for x in region.arrays),
+        "bytes": sum(x.held for x in region.arrays),
+        "left_out_bytes": max(0, sum(x.bytes - x.held for x in region.arrays)),
         "problem": region.problem,
         "values": [
             {"member": s.label.lstrip("."), "type": s.type, "min": s.low, "max": s.high, "mean": s.mean, "nan": s.nan}
@@ -182,6 +183,12 @@ def _print(line: Line, regions: list) -> None:
     else:
         for region in regions:
             _put(console, _paragraph(region, m.ranks))
+    for region in regions:
+        held, whole = sum(x.held for x in region.arrays), sum(x.bytes for x in region.arrays)
+        if held < whole and not region.problem:
+            common.say(
+                f"{region.name}  {common.human_bytes(held)} of {common.human_bytes(whole)}: the rest was left out"
+            )
     for name, ranks in line.left_out().items():
         by = "" if m.ranks == 1 else f" by {common.plural(ranks, 'rank')}"
         common.say(f"{name}  left out{by}: {line.why_left_out(name)}")
@@ -247,8 +254,8 @@ def _shape(region: Region) -> str:
 
 def _placement(region: Region, ranks: int) -> str:
     a = region.first
-    words = {"block": f"{len(a.parts)} blocks", "list": f"list of {len(a.parts)} pieces"}
-    word = words.get(a.kind, a.kind) if len(a.parts) > 1 else a.kind
+    words = {"block": f"{len(a.ranks)} blocks", "list": f"list of {len(a.parts)} pieces"}
+    word = words.get(a.kind, a.kind) if len(a.parts) > 1 and len(a.ranks) > 1 else a.kind
     return word if len(a.ranks) == ranks else f"{word} ({len(a.ranks)} of {common.plural(ranks, 'rank')})"
 
 
