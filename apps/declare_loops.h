@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,10 @@ void declare_loops(backstay::Session& run, System& system, const std::vector<Loo
     if (declared.size() <= number) declared.resize(number + 1);
     declared[number] = run.declare(loop.name, accesses);  // backstay
   }
-  system.watch([&run, declared](Loop loop) { run.begin(declared[static_cast<std::size_t>(loop)]); });  // backstay
+  system.watch([&run, declared](Loop loop) { return run.begin(declared[static_cast<std::size_t>(loop)]); },  // backstay
+               [&run](std::span<double> values) {
+                 for (double& value : values) run.result(value);  // backstay
+               });
 }
 
 }  // namespace program

@@ -108,7 +108,12 @@ void clover3d_work_in(MPI_Fint comm) {
 }
 void clover3d_end() { system_of_this_rank.reset(); }
 void clover3d_watch(void (*before)(int)) {
-  on_system([=](System& s) { s.watch([=](clover3d::Loop loop) { before(static_cast<int>(loop)); }); });
+  on_system([=](System& s) {
+    s.watch([=](clover3d::Loop loop) {
+      before(static_cast<int>(loop));
+      return true;
+    });
+  });
 }
 
 int clover3d_field_count() { return static_cast<int>(clover3d::field_count); }

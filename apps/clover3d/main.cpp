@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "../declare_loops.h"
+#include "../left_out.h"
 #include "../program.h"
 #include "../whole_file.h"
 #include "backstay/backstay.hpp"
@@ -68,8 +69,6 @@ void require_same_run(int saved, int given, const clover3d::Simulation& sim) {
 }
 
 std::string left_out_note(const backstay::Session& run, clover3d::System& system) {
-  const backstay::Status status = run.status();
-  if (status.taken == 0) return "no checkpoint was due\n";
   std::uint64_t values = 0;
   for (const clover3d::Field field : clover3d::all_fields()) {
     const clover3d::Triple owned = system.layout().owned(clover3d::stagger_of(field));
@@ -78,8 +77,7 @@ std::string left_out_note(const backstay::Session& run, clover3d::System& system
     values += product;
   }
   for (const clover3d::Mesh::Line& line : system.mesh().lines()) values += static_cast<std::uint64_t>(line.length);
-  return "of the " + std::to_string(values * sizeof(double)) +
-         " bytes of this rank's arrays the newest checkpoint left out " + std::to_string(status.left_out_bytes) + "\n";
+  return program::left_out_note(run, values * sizeof(double));
 }
 
 /// From the newest checkpoint, or from the beginning, to the end. After the loss of a rank it is called again, in

@@ -38,7 +38,7 @@ int index_along(int i, int j, int k) {
 
 // In the halo too: the fluxes read it, and the masses of the nodes.
 void System::sweep_volumes(int axis, const ToSweep& to_sweep) {
-  begin(Loop::sweep_volumes);
+  if (!begins(Loop::sweep_volumes)) return;
   const Cell up = layout_.stride[static_cast<std::size_t>(axis)];
   const Cell sy = layout_.stride[y_axis];
   const Cell sz = layout_.stride[z_axis];
@@ -57,7 +57,7 @@ void System::sweep_volumes(int axis, const ToSweep& to_sweep) {
 }
 
 void System::cell_fluxes(int axis) {
-  begin(along(Loop::cell_fluxes_x, axis));
+  if (!begins(along(Loop::cell_fluxes_x, axis))) return;
   if (axis == x_axis) cell_fluxes_along<x_axis>();
   if (axis == y_axis) cell_fluxes_along<y_axis>();
   if (axis == z_axis) cell_fluxes_along<z_axis>();
@@ -91,7 +91,7 @@ void System::cell_fluxes_along() {
 }
 
 void System::cell_update(int axis) {
-  begin(along(Loop::cell_update_x, axis));
+  if (!begins(along(Loop::cell_update_x, axis))) return;
   const Cell up = layout_.stride[static_cast<std::size_t>(axis)];
   const double* pre_volume = data(Field::pre_volume);
   const double* post_volume = data(Field::post_volume);
@@ -109,7 +109,7 @@ void System::cell_update(int axis) {
 
 // As far into the halo as momentum_flux() reads them.
 void System::node_masses(int axis) {
-  begin(along(Loop::node_masses_x, axis));
+  if (!begins(along(Loop::node_masses_x, axis))) return;
   const auto a = static_cast<std::size_t>(axis);
   const Cell sx = layout_.stride[x_axis];
   const Cell sy = layout_.stride[y_axis];
@@ -141,7 +141,7 @@ void System::node_masses(int axis) {
 }
 
 void System::momentum_flux(int axis, int component) {
-  begin(along(Loop::momentum_flux_x, component));
+  if (!begins(along(Loop::momentum_flux_x, component))) return;
   if (axis == x_axis) momentum_flux_along<x_axis>(component);
   if (axis == y_axis) momentum_flux_along<y_axis>(component);
   if (axis == z_axis) momentum_flux_along<z_axis>(component);
@@ -169,7 +169,7 @@ void System::momentum_flux_along(int component) {
 }
 
 void System::momentum_update(int axis, int component) {
-  begin(along(Loop::momentum_update_x, component));
+  if (!begins(along(Loop::momentum_update_x, component))) return;
   const Cell up = layout_.stride[static_cast<std::size_t>(axis)];
   const double* pre = data(Field::node_mass_pre);
   const double* post = data(Field::node_mass_post);

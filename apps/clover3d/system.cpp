@@ -47,7 +47,7 @@ void System::start(const std::function<State(double x, double y, double z)>& at)
 }
 
 void System::exchange(Loop loop) {
-  begin(loop);
+  if (!begins(loop)) return;
   std::vector<Exchanged> fields;
   for (const auto& use : all_loops()[static_cast<std::size_t>(loop)].uses)
     fields.push_back({data(use.field), stagger_of(use.field), odd_axis_of(use.field)});
@@ -55,7 +55,7 @@ void System::exchange(Loop loop) {
 }
 
 void System::reset() {
-  begin(Loop::reset);
+  if (!begins(Loop::reset)) return;
   const auto copy = [this](Field from_field, Field to_field) {
     const double* from = data(from_field);
     double* to = data(to_field);

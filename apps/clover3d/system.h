@@ -9,6 +9,8 @@
 #include <mpi.h>
 
 #include <functional>
+#include <span>
+#include <utility>
 
 #include "grid.h"
 #include "halo.h"
@@ -44,8 +46,10 @@ class System {
   /// Sets density0 and energy0 from the centres of the cells, and the velocities of the nodes. At a wall the velocity
   /// across it must be zero.
   void start(const std::function<State(double x, double y, double z)>& at);
-  /// `before` is called before each loop.
-  void watch(std::function<void(Loop)> before) { before_ = std::move(before); }
+  /// See program::LoopWatch.
+  void watch(std::function<bool(Loop)> before, std::function<void(std::span<double>)> returned = {}) {
+    watch_.watch(std::move(before), std::move(returned));
+  }
 
   /// Fills the halos of the fields that `loop` reads.
   void exchange(Loop loop);
@@ -80,9 +84,7 @@ class System {
  private:
   using Three = std::array<double*, 3>;
   struct FaceFlux;
-  void begin(Loop loop) const {
-    if (before_) before_(loop);
-  }
+  [[nodiscard]] bool begins(Loop loop) const { return watch_.begins(loop); }
   /// `first` and the next two.
   [[nodiscard]] Three three(Field first) { return {data(first), data(along(first, 1)), data(along(first, 2))}; }
   /// Of this rank's first cell.
@@ -103,7 +105,7 @@ class System {
   Mesh mesh_;
   HaloExchange halos_;
   std::array<std::vector<double>, field_count> arrays_;
-  std::function<void(Loop)> before_;
+  program::LoopWatch<Loop> watch_;
 };
 
 }  // namespace clover3d

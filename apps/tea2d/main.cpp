@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../declare_loops.h"
+#include "../left_out.h"
 #include "../program.h"
 #include "../whole_file.h"
 #include "backstay/backstay.hpp"
@@ -70,14 +71,11 @@ void require_same_run(const Kept& saved, const Kept& given, const tea2d::Simulat
 }
 
 std::string left_out_note(const backstay::Session& run, tea2d::System& system) {
-  const backstay::Status status = run.status();
-  if (status.taken == 0) return "no checkpoint was due\n";
   const tea2d::Pair size = system.layout().size;
   const auto fields = static_cast<std::uint64_t>(tea2d::fields_of(system.method()).size());
   const auto bytes =
       fields * static_cast<std::uint64_t>(size[0]) * static_cast<std::uint64_t>(size[1]) * sizeof(double);
-  return "of the " + std::to_string(bytes) + " bytes of this rank's arrays the newest checkpoint left out " +
-         std::to_string(status.left_out_bytes) + "\n";
+  return program::left_out_note(run, bytes);
 }
 
 /// From the newest checkpoint, or from the beginning, to the end. After the loss of a rank it is called again, in

@@ -107,7 +107,7 @@ double System::sum(const Term& term) {
 System::Matrix System::matrix() { return {data(Field::kx), data(Field::ky), layout_.stride}; }
 
 void System::coefficients() {
-  begin(Loop::coefficients);
+  if (!begins(Loop::coefficients)) return;
   halos_.exchange(data(Field::density));
   const double* density = data(Field::density);
   const Cell up = layout_.stride;
@@ -133,27 +133,27 @@ void System::coefficients() {
 }
 
 double System::load() {
-  begin(Loop::load);
+  if (!begins(Loop::load)) return watch_.returns(0.0);
   const double* density = data(Field::density);
   const double* energy = data(Field::energy);
   double* u = data(Field::u);
   double* u0 = data(Field::u0);
   for_cells(layout_, [=](Cell c) { u[c] = u0[c] = density[c] * energy[c]; });
-  return sum([=](Cell c) { return u0[c] * u0[c]; });
+  return watch_.returns(sum([=](Cell c) { return u0[c] * u0[c]; }));
 }
 
 double System::residual() {
-  begin(Loop::residual);
+  if (!begins(Loop::residual)) return watch_.returns(0.0);
   halos_.exchange(data(Field::u));
   const double* u = data(Field::u);
   const double* u0 = data(Field::u0);
   double* r = data(Field::r);
   for_cells(layout_, [=, a = matrix()](Cell c) { r[c] = u0[c] - a.times(u, c); });
-  return sum([=](Cell c) { return r[c] * r[c]; });
+  return watch_.returns(sum([=](Cell c) { return r[c] * r[c]; }));
 }
 
 void System::store() {
-  begin(Loop::store);
+  if (!begins(Loop::store)) return;
   const double* density = data(Field::density);
   const double* u = data(Field::u);
   double* energy = data(Field::energy);
@@ -161,30 +161,30 @@ void System::store() {
 }
 
 double System::total() {
-  begin(Loop::total);
+  if (!begins(Loop::total)) return watch_.returns(0.0);
   const double* u = data(Field::u);
   const double cell = domain_.length[x_axis] / domain_.cells[x_axis] * (domain_.length[y_axis] / domain_.cells[y_axis]);
-  return cell * sum([=](Cell c) { return u[c]; });
+  return watch_.returns(cell * sum([=](Cell c) { return u[c]; }));
 }
 
 void System::start_direction() {
-  begin(Loop::start_direction);
+  if (!begins(Loop::start_direction)) return;
   const double* r = data(Field::r);
   double* p = data(Field::p);
   for_cells(layout_, [=](Cell c) { p[c] = r[c]; });
 }
 
 double System::apply() {
-  begin(Loop::apply);
+  if (!begins(Loop::apply)) return watch_.returns(0.0);
   halos_.exchange(data(Field::p));
   const double* p = data(Field::p);
   double* w = data(Field::w);
   for_cells(layout_, [=, a = matrix()](Cell c) { w[c] = a.times(p, c); });
-  return sum([=](Cell c) { return p[c] * w[c]; });
+  return watch_.returns(sum([=](Cell c) { return p[c] * w[c]; }));
 }
 
 double System::advance(double alpha) {
-  begin(Loop::advance);
+  if (!begins(Loop::advance)) return watch_.returns(0.0);
   const double* p = data(Field::p);
   const double* w = data(Field::w);
   double* u = data(Field::u);
@@ -193,25 +193,25 @@ double System::advance(double alpha) {
     u[c] += alpha * p[c];
     r[c] -= alpha * w[c];
   });
-  return sum([=](Cell c) { return r[c] * r[c]; });
+  return watch_.returns(sum([=](Cell c) { return r[c] * r[c]; }));
 }
 
 void System::turn(double beta) {
-  begin(Loop::turn);
+  if (!begins(Loop::turn)) return;
   const double* r = data(Field::r);
   double* p = data(Field::p);
   for_cells(layout_, [=](Cell c) { p[c] = r[c] + beta * p[c]; });
 }
 
 void System::start_correction(double scale) {
-  begin(Loop::start_correction);
+  if (!begins(Loop::start_correction)) return;
   const double* r = data(Field::r);
   double* sd = data(Field::sd);
   for_cells(layout_, [=](Cell c) { sd[c] = scale * r[c]; });
 }
 
 void System::correct() {
-  begin(Loop::correct);
+  if (!begins(Loop::correct)) return;
   halos_.exchange(data(Field::sd));
   const double* sd = data(Field::sd);
   double* u = data(Field::u);
@@ -223,20 +223,20 @@ void System::correct() {
 }
 
 void System::turn_correction(double keep, double scale) {
-  begin(Loop::turn_correction);
+  if (!begins(Loop::turn_correction)) return;
   const double* r = data(Field::r);
   double* sd = data(Field::sd);
   for_cells(layout_, [=](Cell c) { sd[c] = keep * sd[c] + scale * r[c]; });
 }
 
 double System::norm() {
-  begin(Loop::norm);
+  if (!begins(Loop::norm)) return watch_.returns(0.0);
   const double* r = data(Field::r);
-  return sum([=](Cell c) { return r[c] * r[c]; });
+  return watch_.returns(sum([=](Cell c) { return r[c] * r[c]; }));
 }
 
 void System::start_inner(double scale) {
-  begin(Loop::start_inner);
+  if (!begins(Loop::start_inner)) return;
   const double* r = data(Field::r);
   double* w = data(Field::w);
   double* sd = data(Field::sd);
@@ -248,7 +248,7 @@ void System::start_inner(double scale) {
 }
 
 void System::inner_residual() {
-  begin(Loop::inner_residual);
+  if (!begins(Loop::inner_residual)) return;
   halos_.exchange(data(Field::sd));
   const double* sd = data(Field::sd);
   double* w = data(Field::w);
@@ -256,7 +256,7 @@ void System::inner_residual() {
 }
 
 void System::inner_turn(double keep, double scale) {
-  begin(Loop::inner_turn);
+  if (!begins(Loop::inner_turn)) return;
   const double* w = data(Field::w);
   double* sd = data(Field::sd);
   double* z = data(Field::z);
@@ -267,21 +267,21 @@ void System::inner_turn(double keep, double scale) {
 }
 
 double System::preconditioned_product() {
-  begin(Loop::preconditioned_product);
+  if (!begins(Loop::preconditioned_product)) return watch_.returns(0.0);
   const double* r = data(Field::r);
   const double* z = data(Field::z);
-  return sum([=](Cell c) { return r[c] * z[c]; });
+  return watch_.returns(sum([=](Cell c) { return r[c] * z[c]; }));
 }
 
 void System::start_preconditioned() {
-  begin(Loop::start_preconditioned);
+  if (!begins(Loop::start_preconditioned)) return;
   const double* z = data(Field::z);
   double* p = data(Field::p);
   for_cells(layout_, [=](Cell c) { p[c] = z[c]; });
 }
 
 void System::turn_preconditioned(double beta) {
-  begin(Loop::turn_preconditioned);
+  if (!begins(Loop::turn_preconditioned)) return;
   const double* z = data(Field::z);
   double* p = data(Field::p);
   for_cells(layout_, [=](Cell c) { p[c] = z[c] + beta * p[c]; });

@@ -9,6 +9,8 @@
 #include <mpi.h>
 
 #include <functional>
+#include <span>
+#include <utility>
 
 #include "grid.h"
 #include "halo.h"
@@ -27,7 +29,8 @@ struct Domain {
   std::array<double, 2> length{};
 };
 
-/// Collective: the constructor and every loop. All loops but start() do what loops_of() says; they are told to watch().
+/// Collective: the constructor and every loop. All loops but start() do what loops_of() says; they are told to watch(),
+/// and do nothing where it says so.
 class System {
  public:
   /// `comm` stays the caller's and must outlive this. `ranks`: blocks along each axis; {} chooses.
@@ -35,8 +38,10 @@ class System {
 
   /// Sets density and energy from the centres of the cells.
   void start(const std::function<Material(double x, double y)>& at);
-  /// `before` is called before each loop.
-  void watch(std::function<void(Loop)> before) { before_ = std::move(before); }
+  /// See program::LoopWatch.
+  void watch(std::function<bool(Loop)> before, std::function<void(std::span<double>)> returned = {}) {
+    watch_.watch(std::move(before), std::move(returned));
+  }
 
   void coefficients();
   double load();      ///< u = u0 = density energy; gives u0 . u0
@@ -72,9 +77,7 @@ class System {
 
  private:
   struct Matrix;
-  void begin(Loop loop) const {
-    if (before_) before_(loop);
-  }
+  [[nodiscard]] bool begins(Loop loop) const { return watch_.begins(loop); }
   [[nodiscard]] Matrix matrix();
   template <class Term>
   double sum(const Term& term);
@@ -87,7 +90,7 @@ class System {
   Layout layout_;
   HaloExchange halos_;
   std::array<std::vector<double>, field_count> arrays_;
-  std::function<void(Loop)> before_;
+  program::LoopWatch<Loop> watch_;
 };
 
 }  // namespace tea2d

@@ -41,9 +41,11 @@ std::size_t HaloExchange::count(const Box& box) {
          static_cast<std::size_t>(box.size[2]);
 }
 
-void HaloExchange::exchange(std::span<double* const> fields) {
+void HaloExchange::exchange(std::span<double* const> fields, int axis) {
+  const auto takes_part = [axis](int of) { return axis < 0 || axis == of; };
   std::size_t r = 0;
   for (Face& face : faces_) {
+    if (!takes_part(face.axis)) continue;
     const int n = static_cast<int>(count(face.receive) * fields.size());
     // What arrives on this side was sent from the other side of the neighbour.
     check_mpi(
@@ -51,6 +53,7 @@ void HaloExchange::exchange(std::span<double* const> fields) {
         "MPI_Irecv");
   }
   for (Face& face : faces_) {
+    if (!takes_part(face.axis)) continue;
     const std::size_t n = count(face.send);
     for (std::size_t f = 0; f < fields.size(); ++f) pack(fields[f], face.send, face.out.data() + f * n);
     check_mpi(MPI_Isend(face.out.data(), static_cast<int>(n * fields.size()), MPI_DOUBLE, face.neighbour,
@@ -58,10 +61,13 @@ void HaloExchange::exchange(std::span<double* const> fields) {
               "MPI_Isend");
   }
   for (double* field : fields) {
-    for (int axis : own_axes_) wrap(field, axis);
+    for (int own : own_axes_) {
+      if (takes_part(own)) wrap(field, own);
+    }
   }
   check_mpi(MPI_Waitall(static_cast<int>(r), requests_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
   for (Face& face : faces_) {
+    if (!takes_part(face.axis)) continue;
     const std::size_t n = count(face.receive);
     for (std::size_t f = 0; f < fields.size(); ++f) unpack(face.in.data() + f * n, face.receive, fields[f]);
   }

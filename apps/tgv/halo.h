@@ -19,8 +19,8 @@ class HaloExchange {
  public:
   /// `comm` stays the caller's and must outlive this; `max_fields` is the most that exchange() is given.
   HaloExchange(MPI_Comm comm, const Block& block, const Layout& layout, int max_fields);
-  /// Collective. Each field has layout.points values.
-  void exchange(std::span<double* const> fields);
+  /// Collective. Each field has layout.points values. `axis`: only the faces across it; -1: all.
+  void exchange(std::span<double* const> fields, int axis = -1);
 
  private:
   struct Box {

@@ -1,10 +1,14 @@
 // The Taylor-Green vortex under protection. The seven lines that backstay needs end with `// backstay`; besides, two
-// values are kept only to refuse a resume with other options (struct Kept). All else would be here without it.
-#include <array>
+// values are kept only to refuse a resume with other options (struct Kept), and the stored form declares its loops (and
+// ../declare_loops.h). All else would be here without it.
+#include <cstdio>
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <vector>
 
+#include "../declare_loops.h"
+#include "../left_out.h"
 #include "../program.h"
 #include "../whole_file.h"
 #include "backstay/backstay.hpp"
@@ -24,17 +28,22 @@ struct backstay::describe<tgv::Record> {
 namespace {
 
 struct NamedField {
-  const char* name;
+  std::string name;
   double* data;
 };
 
-std::array<NamedField, 5> named_fields(tgv::Solver& solver) {
-  auto& f = solver.fields();
-  return {{{"density", f[0].data()},
-           {"momentum_x", f[1].data()},
-           {"momentum_y", f[2].data()},
-           {"momentum_z", f[3].data()},
-           {"energy", f[tgv::energy].data()}}};
+/// The five that a step begins with; in the stored form all.
+std::vector<NamedField> named_fields(tgv::Simulation& sim) {
+  std::vector<NamedField> out;
+  auto& five = sim.solver().fields();
+  for (const tgv::Field field : tgv::all_fields()) {
+    const std::size_t number = out.size();
+    if (number < five.size())
+      out.push_back({tgv::name_of(field), five[number].data()});
+    else if (sim.stored() != nullptr)
+      out.push_back({tgv::name_of(field), sim.stored()->data(field)});
+  }
+  return out;
 }
 
 std::string checkpoint_note(const backstay::Status& status) {
@@ -60,6 +69,15 @@ void require_same_run(const Kept& saved, const Kept& given, const tgv::Simulatio
   sim.require_end_ahead();
 }
 
+/// On the first rank.
+void say_what_was_left_out(const backstay::Session& run, tgv::Simulation& sim, const tgv::Options& options) {
+  if (run.rank() != 0 || options.quiet) return;
+  const tgv::Triple size = sim.solver().layout().size;
+  std::uint64_t points = 1;
+  for (const int n : size) points *= static_cast<std::uint64_t>(n);
+  std::fputs(program::left_out_note(run, tgv::field_count * points * sizeof(double)).c_str(), stdout);
+}
+
 /// From the newest checkpoint, or from the beginning, to the end. After the loss of a rank it is called again, in
 /// another communicator: all that belongs to a communicator or to a rank is made here.
 void simulate_to_the_end(backstay::Session& run, const tgv::Options& options, std::size_t& printed) {
@@ -73,13 +91,14 @@ void simulate_to_the_end(backstay::Session& run, const tgv::Options& options, st
 
   run.protect("step", sim.step);                                // backstay
   run.protect("history", sim.history, backstay::replicated());  // backstay
-  for (const NamedField& f : named_fields(sim.solver())) {
+  for (const NamedField& f : named_fields(sim)) {
     run.protect(f.name, backstay::inside(f.data, with_halo, halos), placed, "1");  // backstay
   }
   const Kept given{sim.solver().dt(), options.output_every};
   Kept saved = given;
   run.protect("dt", saved.dt);
   run.protect("output_every", saved.output_every);
+  if (sim.stored() != nullptr) program::declare_loops(run, *sim.stored(), tgv::all_loops());
   if (run.resume()) require_same_run(saved, given, sim);  // backstay
   for (; sim.step < sim.steps(); ++sim.step) {
     if (run.checkpoint() == backstay::Outcome::stop) break;  // backstay
@@ -87,6 +106,7 @@ void simulate_to_the_end(backstay::Session& run, const tgv::Options& options, st
     sim.show_progress(checkpoint_note(run.status()));
   }
   sim.finish(checkpoint_note(run.status()));
+  if (sim.stored() != nullptr) say_what_was_left_out(run, sim, options);
 }
 
 void simulate(int argc, char** argv, const tgv::Options& options) {

@@ -43,6 +43,8 @@ Options parse_options(const std::vector<std::string>& arguments) {
       o.quiet = true;
     } else if (name == "--progress") {
       o.progress = true;
+    } else if (name == "--stored") {
+      o.stored = true;
     } else if (name == "--plain") {
       o.plain = true;
     } else if (name == "--help" || name == "-h") {
@@ -70,6 +72,7 @@ std::string usage() {
          "  --csv FILE        write the table to FILE at the end\n"
          "  --quiet           no table and no progress\n"
          "  --progress        show progress also where stderr is not a terminal\n"
+         "  --stored          every quantity of the equations in an array of its own, 65 in all, each loop declared\n"
          "  --plain           without any protection, to measure what protection costs\n"
          "  --help            this text\n";
 }

@@ -16,6 +16,7 @@ struct Options {
   std::string csv;        ///< empty: none
   bool quiet = false;     ///< no table, no progress
   bool progress = false;  ///< also where stderr is not a terminal
+  bool stored = false;    ///< every quantity of the right-hand side in an array
   bool plain = false;     ///< without backstay
   bool help = false;
 };

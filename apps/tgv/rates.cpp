@@ -4,14 +4,11 @@
 #include <numbers>
 #include <utility>
 
+#include "stencils.h"
+
 namespace tgv {
 
 namespace {
-// d/dx = (8 (f1 - f-1) - (f2 - f-2)) / 12h;  d2/dx2 = (16 (f1 + f-1) - (f2 + f-2) - 30 f0) / 12h^2
-inline double slope(const double* f, std::ptrdiff_t s) { return 8 * (f[s] - f[-s]) - (f[2 * s] - f[-2 * s]); }
-inline double bend(const double* f, std::ptrdiff_t s) {
-  return 16 * (f[s] + f[-s]) - (f[2 * s] + f[-2 * s]) - 30 * f[0];
-}
 constexpr std::size_t own_rows = 5 + 9 + 4 + 3;
 }  // namespace
 
@@ -42,7 +39,7 @@ void Rates::set_primitives(const Fields& fields) {
   const double* mx = fields[1].data();
   const double* my = fields[2].data();
   const double* mz = fields[3].data();
-  const double* total = fields[energy].data();
+  const double* total = fields[energy_field].data();
   double* u = velocity_[0].data();
   double* v = velocity_[1].data();
   double* w = velocity_[2].data();
@@ -92,40 +89,14 @@ const Rates::Row& Rates::row(int j, int k) {
   return row_;
 }
 
-// Fluxes, divided by the spacing, through the faces behind the points at, at + 1, ... along the axis `normal`:
-//   f(i+1/2) = 4/3 F(i, i+1) - 1/6 (F(i-1, i+1) + F(i, i+2)),  F(a, b) a product of means of a and b,
-// whose difference f(i+1/2) - f(i-1/2) is the fourth-order derivative.
 template <int normal>
 void Rates::face_fluxes(std::ptrdiff_t at, int count, double* faces) const {
-  const std::ptrdiff_t s = layout_.stride[normal];
-  const double* density = density_.data() + at;
-  const double* u = velocity_[0].data() + at;
-  const double* v = velocity_[1].data() + at;
-  const double* w = velocity_[2].data() + at;
-  const double* across = velocity_[normal].data() + at;
-  const double* pressure = pressure_.data() + at;
-  const double* enthalpy = enthalpy_.data() + at;
-  const double near = 4.0 / 3 / flow_.spacing();
-  const double far = -1.0 / 6 / flow_.spacing();
+  const FaceFlux<normal> flux{
+      flow_.spacing(),       layout_.stride[normal],
+      density_.data() + at,  {velocity_[0].data() + at, velocity_[1].data() + at, velocity_[2].data() + at},
+      pressure_.data() + at, enthalpy_.data() + at};
 #pragma omp simd
-  for (int i = 0; i < count; ++i) {
-    const auto mass = [&](std::ptrdiff_t a, std::ptrdiff_t b, double weight) {
-      return 0.25 * weight * ((density[a] + density[b]) * (across[a] + across[b]));
-    };
-    const double m0 = mass(i, i + s, near);
-    const double m1 = mass(i - s, i + s, far);
-    const double m2 = mass(i, i + 2 * s, far);
-    const auto carry = [&](const double* f) {
-      return 0.5 * (m0 * (f[i] + f[i + s]) + (m1 * (f[i - s] + f[i + s]) + m2 * (f[i] + f[i + 2 * s])));
-    };
-    const double push = 0.5 * (near * (pressure[i] + pressure[i + s]) +
-                               far * ((pressure[i - s] + pressure[i + s]) + (pressure[i] + pressure[i + 2 * s])));
-    faces[i] = m0 + (m1 + m2);
-    faces[count + i] = normal == x_axis ? carry(u) + push : carry(u);
-    faces[2 * count + i] = normal == y_axis ? carry(v) + push : carry(v);
-    faces[3 * count + i] = normal == z_axis ? carry(w) + push : carry(w);
-    faces[4 * count + i] = carry(enthalpy);
-  }
+  for (int i = 0; i < count; ++i) flux(i, [=](int field, double value) { faces[field * count + i] = value; });
 }
 
 void Rates::convect(int j, int k) {
@@ -188,7 +159,7 @@ void Rates::finish_viscous(std::ptrdiff_t at) {
   const double kappa = flow_.conductivity();
   const double scale = 1 / (12 * flow_.spacing() * flow_.spacing());
   const double* theta = dilatation_.data() + at;
-  double* power = row_.rate[energy];
+  double* power = row_.rate[energy_field];
   for (std::size_t c = 0; c < 3; ++c) {
     const double* laplacian = laplacian_[c];
     const double* squeeze = squeeze_[c];

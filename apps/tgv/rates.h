@@ -27,7 +27,7 @@ struct Flow {
 
 /// Density, three components of momentum, total energy per volume.
 using Fields = std::array<std::vector<double>, 5>;
-inline constexpr std::size_t energy = 4;
+inline constexpr std::size_t energy_field = 4;
 
 /// Convection: fourth-order central differences of the split form that keeps kinetic energy (Kennedy and Gruber,
 /// J. Comput. Phys. 227, 2008; as fluxes and with the total enthalpy: Pirozzoli, J. Comput. Phys. 229, 2010). Mass,

@@ -20,6 +20,11 @@ Flow flow_of(const Options& options) {
   return flow;
 }
 
+std::unique_ptr<AnySolver> solver_of(MPI_Comm comm, const Flow& flow, const Options& options) {
+  if (options.stored) return std::make_unique<StoredSolver>(comm, flow, options.cfl);
+  return std::make_unique<Solver>(comm, flow, options.cfl);
+}
+
 /// Under mpirun stderr is a pipe; `backstay run` says whether a terminal is at its end.
 bool is_watched() {
   const char* terminal = std::getenv("_BACKSTAY_TERMINAL");
@@ -30,18 +35,18 @@ bool is_watched() {
 Simulation::Simulation(MPI_Comm comm, const Options& options, std::size_t& printed)
     : options_(options),
       flow_(flow_of(options)),
-      solver_(comm, flow_, options.cfl),
+      solver_(solver_of(comm, flow_, options)),
       // The step does not change to meet t_end: a run to a later t_end goes on from the same checkpoints.
-      steps_(options.steps.value_or(static_cast<int>(std::ceil(options.t_end / solver_.dt())))),
+      steps_(options.steps.value_or(static_cast<int>(std::ceil(options.t_end / solver_->dt())))),
       printed_(printed) {
   check_mpi(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
   progress_ = rank_ == 0 && !options.quiet && (options.progress || is_watched());
-  solver_.start_taylor_green();
+  solver_->start_taylor_green();
 }
 
 void Simulation::advance() {
   if (step % options_.output_every == 0) measure();
-  solver_.advance();
+  solver_->advance();
 }
 
 void Simulation::finish(const std::string& note) {
@@ -55,7 +60,7 @@ void Simulation::finish(const std::string& note) {
 }
 
 void Simulation::measure() {
-  history.push_back(make_record(step, step * solver_.dt(), flow_.viscosity(), solver_.totals()));
+  history.push_back(make_record(step, step * solver_->dt(), flow_.viscosity(), solver_->totals()));
   print_new_rows();
 }
 
@@ -75,7 +80,7 @@ void Simulation::show_progress(const std::string& note) {
 
 void Simulation::print_progress(const std::string& note) const {
   std::array<char, 96> line{};
-  std::snprintf(line.data(), line.size(), "step %d of %d  t %.3f  dissipation %.5f", step, steps_, step * solver_.dt(),
+  std::snprintf(line.data(), line.size(), "step %d of %d  t %.3f  dissipation %.5f", step, steps_, step * solver_->dt(),
                 history.empty() ? 0.0 : history.back().dissipation);
   // "\033[K" clears what a longer line left behind.
   std::fprintf(stderr, "\r%s%s\033[K", line.data(), note.c_str());

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "history.h"
 #include "options.h"
 #include "solver.h"
+#include "stored.h"
 
 namespace tgv {
 
@@ -32,7 +34,9 @@ class Simulation {
   History history;
 
   [[nodiscard]] int steps() const { return steps_; }
-  [[nodiscard]] Solver& solver() { return solver_; }
+  [[nodiscard]] AnySolver& solver() { return *solver_; }
+  /// Null without the option `stored`.
+  [[nodiscard]] StoredSolver* stored() { return dynamic_cast<StoredSolver*>(solver_.get()); }
 
  private:
   void measure();
@@ -41,7 +45,7 @@ class Simulation {
 
   Options options_;
   Flow flow_;
-  Solver solver_;
+  std::unique_ptr<AnySolver> solver_;
   int steps_;
   int rank_ = 0;
   bool progress_;

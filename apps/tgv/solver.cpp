@@ -4,17 +4,9 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "../exact_sum.h"
-
 namespace tgv {
 
 namespace {
-
-constexpr std::array<double, 5> stage_keep = {0, -567301805773.0 / 1357537059087.0, -2404267990393.0 / 2016746695238.0,
-                                              -3550918686646.0 / 2091501179385.0, -1275806237668.0 / 842570457699.0};
-constexpr std::array<double, 5> stage_weight = {1432997174477.0 / 9575080441755.0, 5161836677717.0 / 13612068292357.0,
-                                                1720146321549.0 / 2090206949498.0, 3134564353537.0 / 4481467310338.0,
-                                                2277821191437.0 / 14882151754819.0};
 
 Block own_block(MPI_Comm comm, int n, Triple ranks) {
   int rank = 0;
@@ -28,23 +20,21 @@ Block own_block(MPI_Comm comm, int n, Triple ranks) {
 
 }  // namespace
 
-Solver::Solver(MPI_Comm comm, const Flow& flow, double cfl, Triple ranks)
+AnySolver::AnySolver(MPI_Comm comm, const Flow& flow, double cfl, Triple ranks)
     : comm_(comm),
       flow_(flow),
       block_(own_block(comm, flow.n, ranks)),
       layout_(block_.size()),
       halos_(comm, block_, layout_, 5),
-      rates_(layout_, flow),
       dt_(cfl * flow.spacing() / (1 + 1 / flow.mach)) {
   const auto points = static_cast<std::size_t>(layout_.points);
   for (auto& f : fields_) f.assign(points, 0);
-  for (auto& f : change_) f.assign(points, 0);
   // Rest, also in the edges of the halo, which nobody reads but which are divided by.
   fields_[0].assign(points, 1);
-  fields_[energy].assign(points, flow.pressure() / (flow.gamma - 1));
+  fields_[energy_field].assign(points, flow.pressure() / (flow.gamma - 1));
 }
 
-void Solver::start(const std::function<Primitive(double x, double y, double z)>& flow_at) {
+void AnySolver::start(const std::function<Primitive(double x, double y, double z)>& flow_at) {
   const double h = flow_.spacing();
   const auto [nx, ny, nz] = layout_.size;
   for (int k = 0; k < nz; ++k) {
@@ -55,14 +45,14 @@ void Solver::start(const std::function<Primitive(double x, double y, double z)>&
         const auto& u = p.velocity;
         fields_[0][at] = p.density;
         for (std::size_t c = 0; c < 3; ++c) fields_[1 + c][at] = p.density * u[c];
-        fields_[energy][at] =
+        fields_[energy_field][at] =
             p.pressure / (flow_.gamma - 1) + 0.5 * p.density * (u[0] * u[0] + u[1] * u[1] + u[2] * u[2]);
       }
     }
   }
 }
 
-void Solver::start_taylor_green() {
+void AnySolver::start_taylor_green() {
   const double rest = flow_.pressure();
   start([rest](double x, double y, double z) {
     const double pressure = rest + (std::cos(2 * x) + std::cos(2 * y)) * (std::cos(2 * z) + 2) / 16;
@@ -70,6 +60,11 @@ void Solver::start_taylor_green() {
                      {std::sin(x) * std::cos(y) * std::cos(z), -std::cos(x) * std::sin(y) * std::cos(z), 0},
                      pressure};
   });
+}
+
+Solver::Solver(MPI_Comm comm, const Flow& flow, double cfl, Triple ranks)
+    : AnySolver(comm, flow, cfl, ranks), rates_(layout_, flow) {
+  for (auto& f : change_) f.assign(static_cast<std::size_t>(layout_.points), 0);
 }
 
 void Solver::prepare_rates() {
@@ -82,14 +77,15 @@ void Solver::prepare_rates() {
 }
 
 void Solver::advance() {
-  for (std::size_t s = 0; s < stage_keep.size(); ++s) stage(stage_keep[s], stage_weight[s], s == 0);
+  for (std::size_t s = 0; s < stages.size(); ++s) stage(stages[s], s == 0);
 }
 
 // The fields can change row by row: the rates are computed from the primitives, which stay.
-void Solver::stage(double keep, double weight, bool first) {
+void Solver::stage(const Stage& stage, bool first) {
   prepare_rates();
   const int nx = layout_.size[x_axis];
   const double dt = dt_;
+  const auto [keep, weight] = stage;
   for (int k = 0; k < layout_.size[z_axis]; ++k) {
     for (int j = 0; j < layout_.size[y_axis]; ++j) {
       const Rates::Row& row = rates_.row(j, k);
@@ -108,14 +104,7 @@ void Solver::stage(double keep, double weight, bool first) {
   }
 }
 
-namespace {
-
-struct Sums {
-  program::ExactSum mass, kinetic_energy, enstrophy, kinetic_energy_rate;
-};
-static_assert(sizeof(Sums) == 12 * sizeof(std::int64_t), "added across ranks as twelve integers");
-
-void add_row(const Rates::Row& row, int count, Sums& sums) {
+void Sums::add(const Rates::Row& row, int count) {
   const auto& g = row.gradient;
   const auto square = [](double v) { return v * v; };
   for (int i = 0; i < count; ++i) {
@@ -124,32 +113,35 @@ void add_row(const Rates::Row& row, int count, Sums& sums) {
     const double half_square = 0.5 * (u * u + v * v + w * w);
     const double curl_square =
         square(g[2][1][i] - g[1][2][i]) + square(g[0][2][i] - g[2][0][i]) + square(g[1][0][i] - g[0][1][i]);
-    sums.mass.add(density);
-    sums.kinetic_energy.add(density * half_square);
-    sums.enstrophy.add(0.5 * density * curl_square);
+    mass_.add(density);
+    kinetic_energy_.add(density * half_square);
+    enstrophy_.add(0.5 * density * curl_square);
     // d/dt (m^2 / 2 rho) = u . dm/dt - |u|^2 / 2 drho/dt
-    sums.kinetic_energy_rate.add(u * row.rate[1][i] + v * row.rate[2][i] + w * row.rate[3][i] -
-                                 half_square * row.rate[0][i]);
+    kinetic_energy_rate_.add(u * row.rate[1][i] + v * row.rate[2][i] + w * row.rate[3][i] -
+                             half_square * row.rate[0][i]);
   }
 }
 
-}  // namespace
+Totals Sums::means(MPI_Comm comm, int n) {
+  static_assert(sizeof(Sums) == 12 * sizeof(std::int64_t), "added across ranks as twelve integers");
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, this, 12, MPI_INT64_T, MPI_SUM, comm), "MPI_Allreduce");
+  if (mass_.refused + kinetic_energy_.refused + enstrophy_.refused + kinetic_energy_rate_.refused > 0) {
+    throw std::runtime_error(
+        "the flow is not finite any more: the time step is too long or the grid too coarse for "
+        "this flow; try a smaller --cfl or a larger --n");
+  }
+  const double points = std::pow(n, 3);
+  return {mass_.value() / points, kinetic_energy_.value() / points, enstrophy_.value() / points,
+          kinetic_energy_rate_.value() / points};
+}
 
 Totals Solver::totals() {
   prepare_rates();
   Sums sums;
   for (int k = 0; k < layout_.size[z_axis]; ++k) {
-    for (int j = 0; j < layout_.size[y_axis]; ++j) add_row(rates_.row(j, k), layout_.size[x_axis], sums);
+    for (int j = 0; j < layout_.size[y_axis]; ++j) sums.add(rates_.row(j, k), layout_.size[x_axis]);
   }
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &sums, 12, MPI_INT64_T, MPI_SUM, comm_), "MPI_Allreduce");
-  if (sums.mass.refused + sums.kinetic_energy.refused + sums.enstrophy.refused + sums.kinetic_energy_rate.refused > 0) {
-    throw std::runtime_error(
-        "the flow is not finite any more: the time step is too long or the grid too coarse for "
-        "this flow; try a smaller --cfl or a larger --n");
-  }
-  const double points = std::pow(flow_.n, 3);
-  return {sums.mass.value() / points, sums.kinetic_energy.value() / points, sums.enstrophy.value() / points,
-          sums.kinetic_energy_rate.value() / points};
+  return sums.means(comm_, flow_.n);
 }
 
 Fields Solver::rates() {

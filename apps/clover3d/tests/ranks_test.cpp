@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <set>
-#include <string>
-#include <utility>
 #include <vector>
 
+#include "../../blinkers.h"
 #include "flows.h"
 #include "problem.h"
 
@@ -69,51 +67,14 @@ TEST(Ranks, every_array_has_the_same_bits_however_the_box_is_cut) {
   EXPECT_TRUE(tried);
 }
 
-/// Hides from each loop what it does not say that it reads, and sees to it that the loop changes nothing else than it
-/// says.
-class Blinkers {
+class Blinkers : public program::Blinkers<System, Loop, Field> {
  public:
-  explicit Blinkers(System& system) : system_(system) {
-    system.watch([this](Loop loop) { put_on(loop); });
-  }
-  void take_off() {
-    for (const auto& [field, values] : hidden_) {
-      auto value = values.begin();
-      bool untouched = true;
-      for_own(system_, stagger_of(field), [&, data = system_.data(field)](int, int, int, std::ptrdiff_t c) {
-        untouched = untouched && std::isnan(data[c]);
-        data[c] = *value++;
-      });
-      EXPECT_TRUE(untouched) << name_ << " changes " << name_of(field);
-    }
-    hidden_.clear();
-  }
-  [[nodiscard]] bool all_were_run() const { return run_.size() == loop_count; }
-
- private:
-  void put_on(Loop next) {
-    take_off();
-    const LoopUses& loop = all_loops()[static_cast<std::size_t>(next)];
-    ASSERT_EQ(loop.loop, next);
-    name_ = loop.name;
-    run_.insert(name_);
-    for (const Field field : all_fields()) {
-      const auto use =
-          std::find_if(loop.uses.begin(), loop.uses.end(), [&](const auto& u) { return u.field == field; });
-      const bool is_used = use != loop.uses.end();
-      if (is_used && use->mode != program::Mode::write) continue;
-      std::vector<double> values;
-      for_own(system_, stagger_of(field), [&, data = system_.data(field)](int, int, int, std::ptrdiff_t c) {
-        values.push_back(std::exchange(data[c], std::nan("")));
-      });
-      if (!is_used) hidden_.emplace_back(field, std::move(values));
-    }
-  }
-
-  System& system_;
-  std::string name_;
-  std::set<std::string> run_;
-  std::vector<std::pair<Field, std::vector<double>>> hidden_;
+  explicit Blinkers(System& system)
+      : program::Blinkers<System, Loop, Field>(
+            system, all_loops(), all_fields(), [&system](Field field, const auto& visit) {
+              for_own(system, stagger_of(field),
+                      [&, data = system.data(field)](int, int, int, std::ptrdiff_t c) { visit(data[c]); });
+            }) {}
 };
 
 /// After `steps` steps, all fields of both but the work arrays' halos.

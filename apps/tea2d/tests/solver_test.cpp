@@ -6,11 +6,9 @@
 #include <cmath>
 #include <cstring>
 #include <numbers>
-#include <set>
-#include <string>
-#include <utility>
 #include <vector>
 
+#include "../../blinkers.h"
 #include "problem.h"
 #include "solvers.h"
 
@@ -185,53 +183,13 @@ TEST(Ranks, every_array_has_the_same_bits_however_the_rectangle_is_cut) {
   }
 }
 
-/// Hides from each loop what it does not say that it reads, and sees to it that the loop changes nothing else than it
-/// says.
-class Blinkers {
+class Blinkers : public program::Blinkers<System, Loop, Field> {
  public:
-  explicit Blinkers(System& system) : system_(system), loops_(loops_of(system.method())) {
-    system.watch([this](Loop loop) { put_on(loop); });
-  }
-  void take_off() {
-    for (const auto& [field, values] : hidden_) {
-      auto value = values.begin();
-      bool untouched = true;
-      for_own_cells(system_, [&, data = system_.data(field)](int, int, std::ptrdiff_t c) {
-        untouched = untouched && std::isnan(data[c]);
-        data[c] = *value++;
-      });
-      EXPECT_TRUE(untouched) << name_ << " changes " << name_of(field);
-    }
-    hidden_.clear();
-  }
-  /// Of the loops that the method declares.
-  [[nodiscard]] bool all_were_run() const { return run_.size() == loops_.size(); }
-
- private:
-  void put_on(Loop next) {
-    take_off();
-    const auto uses = std::find_if(loops_.begin(), loops_.end(), [&](const auto& l) { return l.loop == next; });
-    ASSERT_NE(uses, loops_.end()) << "a loop that " << name_of(system_.method()) << " does not declare";
-    name_ = uses->name;
-    run_.insert(name_);
-    for (const Field field : fields_of(system_.method())) {
-      const auto use =
-          std::find_if(uses->uses.begin(), uses->uses.end(), [&](const auto& u) { return u.field == field; });
-      const bool is_used = use != uses->uses.end();
-      if (is_used && use->mode != program::Mode::write) continue;
-      std::vector<double> values;
-      for_own_cells(system_, [&, data = system_.data(field)](int, int, std::ptrdiff_t c) {
-        values.push_back(std::exchange(data[c], std::nan("")));
-      });
-      if (!is_used) hidden_.emplace_back(field, std::move(values));
-    }
-  }
-
-  System& system_;
-  std::vector<LoopUses> loops_;
-  std::string name_;
-  std::set<std::string> run_;
-  std::vector<std::pair<Field, std::vector<double>>> hidden_;
+  explicit Blinkers(System& system)
+      : program::Blinkers<System, Loop, Field>(
+            system, loops_of(system.method()), fields_of(system.method()), [&system](Field field, const auto& visit) {
+              for_own_cells(system, [&, data = system.data(field)](int, int, std::ptrdiff_t c) { visit(data[c]); });
+            }) {}
 };
 
 // Nothing checks a declaration when a program runs: a wrong one is a wrong restart.

@@ -8,11 +8,13 @@
 #include <fstream>
 #include <limits>
 #include <random>
+#include <set>
 #include <sstream>
 
 #include "../../exact_sum.h"
 #include "grid.h"
 #include "history.h"
+#include "loops.h"
 #include "options.h"
 
 namespace tgv {
@@ -36,11 +38,11 @@ TEST(Options, defaults_are_those_of_the_help) {
 }
 
 TEST(Options, values_come_after_a_space_or_an_equals_sign) {
-  const Options o = parse_options({"--n", "32", "--steps=7", "--csv", "a=b.csv", "--quiet", "--plain"});
+  const Options o = parse_options({"--n", "32", "--steps=7", "--csv", "a=b.csv", "--quiet", "--plain", "--stored"});
   EXPECT_EQ(o.n, 32);
   EXPECT_EQ(o.steps, 7);
   EXPECT_EQ(o.csv, "a=b.csv");
-  EXPECT_TRUE(o.quiet && o.plain);
+  EXPECT_TRUE(o.quiet && o.plain && o.stored);
 }
 
 TEST(Options, what_cannot_work_is_refused_with_a_sentence) {
@@ -89,6 +91,25 @@ TEST(Grid, neighbours_are_mutual) {
 TEST(Grid, too_many_ranks_are_refused) {
   EXPECT_THROW(choose_ranks(7, 8), std::invalid_argument);
   EXPECT_THROW(choose_ranks(65, 8), std::invalid_argument);
+}
+
+TEST(Loops, the_table_names_every_loop_and_every_array) {
+  ASSERT_EQ(all_loops().size(), loop_count);
+  std::set<std::string> names;
+  std::set<Field> read, changed;
+  for (std::size_t l = 0; l < loop_count; ++l) {
+    const LoopUses& loop = all_loops()[l];
+    EXPECT_EQ(loop.loop, static_cast<Loop>(l)) << loop.name;
+    EXPECT_TRUE(names.insert(loop.name).second) << loop.name;
+    std::set<Field> once;
+    for (const auto& use : loop.uses) {
+      EXPECT_TRUE(once.insert(use.field).second) << loop.name << " names " << name_of(use.field) << " twice";
+      if (use.mode != program::Mode::write) read.insert(use.field);
+      if (use.mode != program::Mode::read) changed.insert(use.field);
+    }
+  }
+  EXPECT_EQ(read.size(), field_count);
+  EXPECT_EQ(changed.size(), field_count);
 }
 
 using program::ExactSum;

@@ -26,6 +26,28 @@ foreach(n 16 17)
   endforeach()
 endforeach()
 
+# Every quantity in an array: the same bytes (those of 17^3 points were the last), and of 65 arrays five are in a line. The
+# first of two ranks has 8 x 17 x 17 points.
+foreach(ranks 1 8)
+  execute_process(COMMAND ${LAUNCHER} ${RANKS_FLAG} ${ranks} ${PROGRAM} --plain --stored --n 17 --steps 25 --output-every 4
+                          --csv ${FOLDER}/stored.csv
+                  OUTPUT_VARIABLE table RESULT_VARIABLE status)
+  file(READ ${FOLDER}/stored.csv csv)
+  if(NOT status EQUAL 0 OR NOT table STREQUAL first_table OR NOT csv STREQUAL first_csv)
+    message(FATAL_ERROR "with --stored, ${ranks} ranks gave status ${status} and\n${table}instead of\n${first_table}")
+  endif()
+endforeach()
+execute_process(COMMAND ${CMAKE_COMMAND} -E env BACKSTAY_DIR=${FOLDER}/stored BACKSTAY_EVERY=3 BACKSTAY_POLICY=wait
+                        ${LAUNCHER} ${RANKS_FLAG} 2 ${PROGRAM} --stored --n 17 --steps 25 --output-every 4
+                OUTPUT_VARIABLE table RESULT_VARIABLE status)
+math(EXPR array "8 * 8 * 17 * 17")
+math(EXPR all "65 * ${array}")
+math(EXPR left_out "60 * ${array}")
+set(note "of the ${all} bytes of this rank's arrays the newest checkpoint left out ${left_out}\n")
+if(NOT status EQUAL 0 OR NOT table STREQUAL "${first_table}${note}")
+  message(FATAL_ERROR "with --stored and protection, status ${status} and\n${table}instead of\n${first_table}${note}")
+endif()
+
 execute_process(COMMAND ${PROGRAM} --stpes 3 RESULT_VARIABLE status ERROR_VARIABLE complaint OUTPUT_QUIET)
 if(NOT status EQUAL 2 OR NOT complaint STREQUAL "tgv: unknown option '--stpes'; see tgv --help\n")
   message(FATAL_ERROR "a misspelt option gave status ${status} and: ${complaint}")

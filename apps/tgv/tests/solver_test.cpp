@@ -165,8 +165,8 @@ TEST(Solver, time_integration_is_fourth_order) {
   std::vector<double> differences;
   for (std::size_t r = 1; r < results.size(); ++r) {
     double worst = 0;
-    for (std::size_t i = 0; i < results[r][energy].size(); ++i) {
-      worst = std::max(worst, std::abs(results[r][energy][i] - results[r - 1][energy][i]));
+    for (std::size_t i = 0; i < results[r][energy_field].size(); ++i) {
+      worst = std::max(worst, std::abs(results[r][energy_field][i] - results[r - 1][energy_field][i]));
     }
     differences.push_back(worst);
   }
