@@ -28,17 +28,18 @@ struct backstay::describe<tea2d::Record> {
 
 namespace {
 
-/// Every array, without its halo. The density does not change; the others do, and most are left out of a line.
+/// Every array, without its halo. The density and the mesh do not change; the others do, and most are left out of a
+/// line.
 void protect_fields(backstay::Session& run, tea2d::System& system) {
   const tea2d::Block& block = system.block();
   const auto with_halo = program::slowest_first(system.layout().size_with_halo());
   const backstay::Extents halos(2, tea2d::halo);
   const auto placed = backstay::block(program::slowest_first(block.cells), program::slowest_first(block.lower),
                                       program::slowest_first(block.upper));
-  for (const tea2d::Field field : tea2d::fields_of(system.method())) {
+  for (const tea2d::Field field : tea2d::fields_of(system.form())) {
     const auto inside = backstay::inside(system.data(field), with_halo, halos);
     const std::string name = tea2d::name_of(field);
-    if (field == tea2d::Field::density)
+    if (tea2d::is_constant(field))
       run.protect_static(name, inside, placed, "1");  // backstay
     else
       run.protect(name, inside, placed, "1");  // backstay
@@ -72,7 +73,7 @@ void require_same_run(const Kept& saved, const Kept& given, const tea2d::Simulat
 
 std::string left_out_note(const backstay::Session& run, tea2d::System& system) {
   const tea2d::Pair size = system.layout().size;
-  const auto fields = static_cast<std::uint64_t>(tea2d::fields_of(system.method()).size());
+  const auto fields = static_cast<std::uint64_t>(tea2d::fields_of(system.form()).size());
   const auto bytes =
       fields * static_cast<std::uint64_t>(size[0]) * static_cast<std::uint64_t>(size[1]) * sizeof(double);
   return program::left_out_note(run, bytes);
@@ -91,7 +92,7 @@ void simulate_to_the_end(backstay::Session& run, const tea2d::Options& options, 
   run.protect("dt", saved.dt);
   run.protect("eps", saved.eps);
   run.protect("solver", saved.solver);
-  program::declare_loops(run, sim.system(), tea2d::loops_of(sim.system().method()));
+  program::declare_loops(run, sim.system(), tea2d::loops_of(sim.system().form()));
   if (run.resume()) require_same_run(saved, given, sim);  // backstay
   for (; sim.step < sim.steps(); ++sim.step) {
     if (run.checkpoint() == backstay::Outcome::stop) break;  // backstay

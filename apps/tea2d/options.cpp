@@ -64,6 +64,8 @@ Options parse_options(const std::vector<std::string>& arguments) {
       if (o.csv.empty()) throw std::invalid_argument("--csv needs the name of a file");
     } else if (name == "--quiet") {
       o.quiet = true;
+    } else if (name == "--stored") {
+      o.stored = true;
     } else if (name == "--plain") {
       o.plain = true;
     } else if (name == "--help" || name == "-h") {
@@ -94,6 +96,7 @@ std::string usage() {
          "  --max-iterations N  of one step, those of the preconditioner among them (10000)\n"
          "  --csv FILE          write the table to FILE at the end\n"
          "  --quiet             no table\n"
+         "  --stored            mesh and matrix in arrays, and all that lies between two loops: 20 arrays with ppcg\n"
          "  --plain             without any protection, to measure what protection costs\n"
          "  --help              this text\n";
 }

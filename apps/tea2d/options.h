@@ -15,6 +15,7 @@ struct Options {
   int steps = 100;
   double dt = 0.04;
   Method solver = Method::cg;
+  bool stored = false;  ///< mesh and matrix in arrays, and all between two loops
   double eps = 1e-10;
   std::int64_t max_iterations = 10000;
   std::string csv;     ///< empty: none

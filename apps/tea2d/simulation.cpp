@@ -10,7 +10,9 @@
 namespace tea2d {
 
 Simulation::Simulation(MPI_Comm comm, const Options& options, std::size_t& printed)
-    : options_(options), system_(comm, domain_of(options.cells), options.dt, options.solver), printed_(printed) {
+    : options_(options),
+      system_(comm, domain_of(options.cells), options.dt, {options.solver, options.stored}),
+      printed_(printed) {
   check_mpi(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
   system_.start(hot_spot_in_a_channel);
 }

@@ -51,29 +51,85 @@ double largest_of(MPI_Comm comm, const Layout& layout, const Term& term) {
 
 }  // namespace
 
-/// A without its row sums: neighbours are added in pairs, so that a mirrored problem has a mirrored solution, bit for
+/// Areas of faces below a cell, distances between the centres of the cells at them, volumes of cells.
+struct System::EvenMesh {
+  double dx, dy;
+  [[nodiscard]] double volume(Cell) const { return dx * dy; }
+  [[nodiscard]] double x_area(Cell) const { return dy; }
+  [[nodiscard]] double x_span(Cell) const { return dx; }
+  [[nodiscard]] double y_area(Cell) const { return dx; }
+  [[nodiscard]] double y_span(Cell) const { return dy; }
+};
+struct System::StoredMesh {
+  const double *volumes, *x_areas, *x_spans, *y_areas, *y_spans;
+  [[nodiscard]] double volume(Cell c) const { return volumes[c]; }
+  [[nodiscard]] double x_area(Cell c) const { return x_areas[c]; }
+  [[nodiscard]] double x_span(Cell c) const { return x_spans[c]; }
+  [[nodiscard]] double y_area(Cell c) const { return y_areas[c]; }
+  [[nodiscard]] double y_span(Cell c) const { return y_spans[c]; }
+};
+
+/// Its rows have the sum 1. Neighbours are added in pairs, so that a mirrored problem has a mirrored solution, bit for
 /// bit.
-struct System::Matrix {
+struct System::EvenMatrix {
   const double* kx;
   const double* ky;
   Cell up;
-  [[nodiscard]] double times(const double* v, Cell c) const {
-    const double own = 1 + ((kx[c] + kx[c + 1]) + (ky[c] + ky[c + up]));
-    const double others = (kx[c] * v[c - 1] + kx[c + 1] * v[c + 1]) + (ky[c] * v[c - up] + ky[c + up] * v[c + up]);
-    return own * v[c] - others;
+  [[nodiscard]] double own(Cell c) const { return 1 + ((kx[c] + kx[c + 1]) + (ky[c] + ky[c + up])); }
+  [[nodiscard]] double others(const double* v, Cell c) const {
+    return (kx[c] * v[c - 1] + kx[c + 1] * v[c + 1]) + (ky[c] * v[c - up] + ky[c + up] * v[c + up]);
   }
+  [[nodiscard]] double times(const double* v, Cell c) const { return own(c) * v[c] - others(v, c); }
+};
+struct System::StoredMatrix {
+  EvenMatrix a;
+  const double* diagonal;
+  [[nodiscard]] double times(const double* v, Cell c) const { return diagonal[c] * v[c] - a.others(v, c); }
 };
 
-System::System(MPI_Comm comm, const Domain& domain, double dt, Method method, Pair ranks)
+System::System(MPI_Comm comm, const Domain& domain, double dt, const Form& form, Pair ranks)
     : comm_(comm),
       domain_(domain),
       dt_(dt),
-      method_(method),
+      form_(form),
       block_(own_block(comm, domain.cells, ranks)),
       layout_(block_.size()),
       halos_(comm, block_, layout_) {
   // Zeros also in the halo outside of the rectangle, where the coefficients are zero too.
-  for (const Field field : fields_of(method)) arrays_[static_cast<std::size_t>(field)].assign(layout_.points, 0);
+  for (const Field field : fields_of(form)) arrays_[static_cast<std::size_t>(field)].assign(layout_.points, 0);
+  if (form.stored) make_mesh();
+}
+
+System::EvenMesh System::even_mesh() const {
+  return {domain_.length[x_axis] / domain_.cells[x_axis], domain_.length[y_axis] / domain_.cells[y_axis]};
+}
+
+/// With its halo.
+void System::make_mesh() {
+  const EvenMesh mesh = even_mesh();
+  const auto fill = [this](Field field, double value) { std::fill_n(data(field), layout_.points, value); };
+  fill(Field::volume, mesh.volume(0));
+  fill(Field::x_area, mesh.x_area(0));
+  fill(Field::x_span, mesh.x_span(0));
+  fill(Field::y_area, mesh.y_area(0));
+  fill(Field::y_span, mesh.y_span(0));
+}
+
+template <class Body>
+auto System::with_mesh(const Body& body) {
+  if (!form_.stored) return body(even_mesh());
+  return body(StoredMesh{data(Field::volume), data(Field::x_area), data(Field::x_span), data(Field::y_area),
+                         data(Field::y_span)});
+}
+
+/// The coefficients of the last faces may be the next block's.
+template <class Body>
+void System::with_matrix(const Body& body) {
+  const EvenMatrix a{data(Field::kx), data(Field::ky), layout_.stride};
+  if (!form_.stored) return body(a);
+  halos_.exchange(data(Field::kx));
+  halos_.exchange(data(Field::ky));
+  body(StoredMatrix{a, data(Field::diagonal)});
 }
 
 void System::start(const std::function<Material(double x, double y)>& at) {
@@ -104,20 +160,19 @@ double System::sum(const Term& term) {
   return *total;
 }
 
-System::Matrix System::matrix() { return {data(Field::kx), data(Field::ky), layout_.stride}; }
-
 void System::coefficients() {
-  if (!begins(Loop::coefficients)) return;
-  halos_.exchange(data(Field::density));
+  if (begins(Loop::coefficients)) {
+    halos_.exchange(data(Field::density));
+    with_mesh([this](const auto& mesh) { set_coefficients(mesh); });
+  }
+  if (form_.stored) set_diagonal();
+}
+
+template <class Mesh>
+void System::set_coefficients(const Mesh& mesh) {
   const double* density = data(Field::density);
   const Cell up = layout_.stride;
   const auto of_face = [density](Cell a, Cell b) { return (density[a] + density[b]) / (2 * density[a] * density[b]); };
-  const auto weight = [this](std::size_t axis) {
-    const double spacing = domain_.length[axis] / domain_.cells[axis];
-    return dt_ / (spacing * spacing);
-  };
-  const double x_weight = weight(x_axis);
-  const double y_weight = weight(y_axis);
   double* kx = data(Field::kx);
   double* ky = data(Field::ky);
   // The face below each cell, and that above the last one. Those of the rectangle's edge stay closed.
@@ -126,10 +181,21 @@ void System::coefficients() {
     for (int i = 0; i <= layout_.size[x_axis]; ++i) {
       const bool x_edge = block_.lower[x_axis] + i == 0 || block_.lower[x_axis] + i == block_.cells[x_axis];
       const Cell c = layout_.at(i, j);
+      const double x_weight = dt_ * (mesh.x_area(c) / (mesh.x_span(c) * mesh.volume(c)));
+      const double y_weight = dt_ * (mesh.y_area(c) / (mesh.y_span(c) * mesh.volume(c)));
       if (j < layout_.size[y_axis]) kx[c] = x_edge ? 0 : x_weight * of_face(c - 1, c);
       if (i < layout_.size[x_axis]) ky[c] = y_edge ? 0 : y_weight * of_face(c - up, c);
     }
   }
+}
+
+void System::set_diagonal() {
+  if (!begins(Loop::diagonal)) return;
+  halos_.exchange(data(Field::kx));
+  halos_.exchange(data(Field::ky));
+  const EvenMatrix a{data(Field::kx), data(Field::ky), layout_.stride};
+  double* diagonal = data(Field::diagonal);
+  for_cells(layout_, [=](Cell c) { diagonal[c] = a.own(c); });
 }
 
 double System::load() {
@@ -148,23 +214,28 @@ double System::residual() {
   const double* u = data(Field::u);
   const double* u0 = data(Field::u0);
   double* r = data(Field::r);
-  for_cells(layout_, [=, a = matrix()](Cell c) { r[c] = u0[c] - a.times(u, c); });
+  with_matrix([=, this](const auto& a) { for_cells(layout_, [=](Cell c) { r[c] = u0[c] - a.times(u, c); }); });
   return watch_.returns(sum([=](Cell c) { return r[c] * r[c]; }));
 }
 
 void System::store() {
-  if (!begins(Loop::store)) return;
-  const double* density = data(Field::density);
-  const double* u = data(Field::u);
+  if (begins(Loop::store)) {
+    const double* density = data(Field::density);
+    const double* u = data(Field::u);
+    double* end = data(form_.stored ? Field::energy1 : Field::energy);
+    for_cells(layout_, [=](Cell c) { end[c] = u[c] / density[c]; });
+  }
+  if (!form_.stored || !begins(Loop::reset)) return;
+  const double* end = data(Field::energy1);
   double* energy = data(Field::energy);
-  for_cells(layout_, [=](Cell c) { energy[c] = u[c] / density[c]; });
+  for_cells(layout_, [=](Cell c) { energy[c] = end[c]; });
 }
 
 double System::total() {
   if (!begins(Loop::total)) return watch_.returns(0.0);
   const double* u = data(Field::u);
-  const double cell = domain_.length[x_axis] / domain_.cells[x_axis] * (domain_.length[y_axis] / domain_.cells[y_axis]);
-  return watch_.returns(cell * sum([=](Cell c) { return u[c]; }));
+  return watch_.returns(
+      with_mesh([=, this](const auto& mesh) { return sum([=](Cell c) { return mesh.volume(c) * u[c]; }); }));
 }
 
 void System::start_direction() {
@@ -179,7 +250,7 @@ double System::apply() {
   halos_.exchange(data(Field::p));
   const double* p = data(Field::p);
   double* w = data(Field::w);
-  for_cells(layout_, [=, a = matrix()](Cell c) { w[c] = a.times(p, c); });
+  with_matrix([=, this](const auto& a) { for_cells(layout_, [=](Cell c) { w[c] = a.times(p, c); }); });
   return watch_.returns(sum([=](Cell c) { return p[c] * w[c]; }));
 }
 
@@ -210,16 +281,29 @@ void System::start_correction(double scale) {
   for_cells(layout_, [=](Cell c) { sd[c] = scale * r[c]; });
 }
 
-void System::correct() {
-  if (!begins(Loop::correct)) return;
+void System::multiply() {
+  if (!begins(Loop::multiply)) return;
   halos_.exchange(data(Field::sd));
+  const double* sd = data(Field::sd);
+  double* product = data(Field::product);
+  with_matrix([=, this](const auto& a) { for_cells(layout_, [=](Cell c) { product[c] = a.times(sd, c); }); });
+}
+
+void System::correct() {
+  if (form_.stored) multiply();
+  if (!begins(Loop::correct)) return;
   const double* sd = data(Field::sd);
   double* u = data(Field::u);
   double* r = data(Field::r);
-  for_cells(layout_, [=, a = matrix()](Cell c) {
-    u[c] += sd[c];
-    r[c] -= a.times(sd, c);
-  });
+  const auto correct_by = [=, this](const auto& product) {
+    for_cells(layout_, [=](Cell c) {
+      u[c] += sd[c];
+      r[c] -= product(c);
+    });
+  };
+  if (form_.stored) return correct_by([product = data(Field::product)](Cell c) { return product[c]; });
+  halos_.exchange(data(Field::sd));
+  with_matrix([=](const auto& a) { correct_by([=](Cell c) { return a.times(sd, c); }); });
 }
 
 void System::turn_correction(double keep, double scale) {
@@ -238,30 +322,32 @@ double System::norm() {
 void System::start_inner(double scale) {
   if (!begins(Loop::start_inner)) return;
   const double* r = data(Field::r);
-  double* w = data(Field::w);
+  double* inner = data(form_.stored ? Field::inner : Field::w);
   double* sd = data(Field::sd);
   double* z = data(Field::z);
   for_cells(layout_, [=](Cell c) {
-    w[c] = r[c];
+    inner[c] = r[c];
     z[c] = sd[c] = scale * r[c];
   });
 }
 
 void System::inner_residual() {
+  if (form_.stored) multiply();
   if (!begins(Loop::inner_residual)) return;
+  double* inner = data(form_.stored ? Field::inner : Field::w);
+  if (form_.stored) return for_cells(layout_, [=, product = data(Field::product)](Cell c) { inner[c] -= product[c]; });
   halos_.exchange(data(Field::sd));
   const double* sd = data(Field::sd);
-  double* w = data(Field::w);
-  for_cells(layout_, [=, a = matrix()](Cell c) { w[c] -= a.times(sd, c); });
+  with_matrix([=, this](const auto& a) { for_cells(layout_, [=](Cell c) { inner[c] -= a.times(sd, c); }); });
 }
 
 void System::inner_turn(double keep, double scale) {
   if (!begins(Loop::inner_turn)) return;
-  const double* w = data(Field::w);
+  const double* inner = data(form_.stored ? Field::inner : Field::w);
   double* sd = data(Field::sd);
   double* z = data(Field::z);
   for_cells(layout_, [=](Cell c) {
-    sd[c] = keep * sd[c] + scale * w[c];
+    sd[c] = keep * sd[c] + scale * inner[c];
     z[c] += sd[c];
   });
 }

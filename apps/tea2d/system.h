@@ -2,8 +2,8 @@
 // them.
 //
 // A is the five-point matrix of the left side for cells of one size. Heat enters through faces only, with the
-// coefficient dt/h^2 (rho_a + rho_b) / (2 rho_a rho_b), and none through the faces of the rectangle: A is symmetric,
-// its smallest eigenvalue is 1, and that of a constant.
+// coefficient dt area / (span volume) (rho_a + rho_b) / (2 rho_a rho_b), and none through the faces of the rectangle: A
+// is symmetric, its smallest eigenvalue is 1, and that of a constant.
 #pragma once
 
 #include <mpi.h>
@@ -34,7 +34,7 @@ struct Domain {
 class System {
  public:
   /// `comm` stays the caller's and must outlive this. `ranks`: blocks along each axis; {} chooses.
-  System(MPI_Comm comm, const Domain& domain, double dt, Method method, Pair ranks = {});
+  System(MPI_Comm comm, const Domain& domain, double dt, const Form& form, Pair ranks = {});
 
   /// Sets density and energy from the centres of the cells.
   void start(const std::function<Material(double x, double y)>& at);
@@ -43,11 +43,11 @@ class System {
     watch_.watch(std::move(before), std::move(returned));
   }
 
-  void coefficients();
-  double load();      ///< u = u0 = density energy; gives u0 . u0
-  double residual();  ///< r = u0 - A u; gives r . r
-  void store();       ///< energy = u / density
-  double total();     ///< of u over the area
+  void coefficients();  ///< and the diagonal
+  double load();        ///< u = u0 = density energy; gives u0 . u0
+  double residual();    ///< r = u0 - A u; gives r . r
+  void store();         ///< energy = u / density, at the end of a step
+  double total();       ///< of u over the area
 
   // Conjugate gradients.
   void start_direction();        ///< p = r
@@ -71,21 +71,36 @@ class System {
 
   [[nodiscard]] const Block& block() const { return block_; }
   [[nodiscard]] const Layout& layout() const { return layout_; }
-  [[nodiscard]] Method method() const { return method_; }
-  /// With the halo, which need not be right between loops. Null where the method does not use it.
+  [[nodiscard]] Method method() const { return form_.method; }
+  [[nodiscard]] const Form& form() const { return form_; }
+  /// With the halo, which need not be right between loops, but that of the constant fields. Null where the form does
+  /// not use it.
   [[nodiscard]] double* data(Field field) { return arrays_[static_cast<std::size_t>(field)].data(); }
 
  private:
-  struct Matrix;
+  struct EvenMesh;
+  struct StoredMesh;
+  struct EvenMatrix;
+  struct StoredMatrix;
   [[nodiscard]] bool begins(Loop loop) const { return watch_.begins(loop); }
-  [[nodiscard]] Matrix matrix();
+  [[nodiscard]] EvenMesh even_mesh() const;
+  void make_mesh();
+  template <class Body>
+  auto with_mesh(const Body& body);
+  template <class Body>
+  void with_matrix(const Body& body);
+  template <class Mesh>
+  void set_coefficients(const Mesh& mesh);
+  void set_diagonal();
+  /// product = A sd, in the stored form.
+  void multiply();
   template <class Term>
   double sum(const Term& term);
 
   MPI_Comm comm_;
   Domain domain_;
   double dt_;
-  Method method_;
+  Form form_;
   Block block_;
   Layout layout_;
   HaloExchange halos_;

@@ -25,8 +25,9 @@ std::string refusal(const std::vector<std::string>& arguments) {
 }
 
 TEST(Options, all_of_them_are_taken) {
-  const Options o = parse_options({"--nx", "64", "--ny=32", "--steps", "7", "--dt=0.5", "--solver", "ppcg", "--eps",
-                                   "1e-8", "--max-iterations", "99", "--csv", "a.csv", "--quiet", "--plain"});
+  const Options o =
+      parse_options({"--nx", "64", "--ny=32", "--steps", "7", "--dt=0.5", "--solver", "ppcg", "--eps", "1e-8",
+                     "--max-iterations", "99", "--csv", "a.csv", "--quiet", "--plain", "--stored"});
   EXPECT_EQ(o.cells, (Pair{64, 32}));
   EXPECT_EQ(o.steps, 7);
   EXPECT_EQ(o.dt, 0.5);
@@ -34,7 +35,7 @@ TEST(Options, all_of_them_are_taken) {
   EXPECT_EQ(o.eps, 1e-8);
   EXPECT_EQ(o.max_iterations, 99);
   EXPECT_EQ(o.csv, "a.csv");
-  EXPECT_TRUE(o.quiet && o.plain && !o.help);
+  EXPECT_TRUE(o.quiet && o.plain && o.stored && !o.help);
   EXPECT_EQ(parse_options({"--n", "48"}).cells, (Pair{48, 48}));
 }
 
@@ -87,17 +88,29 @@ TEST(Eigenvalues, of_a_matrix_whose_eigenvalues_are_known) {
 }
 
 TEST(Loops, a_method_declares_loops_of_its_own_arrays_and_of_no_others) {
-  for (const Method method : {Method::cg, Method::chebyshev, Method::ppcg}) {
-    const auto fields = fields_of(method);
+  for (const Form& form : {Form{Method::cg, false},
+                           {Method::chebyshev, false},
+                           {Method::ppcg, false},
+                           {Method::cg, true},
+                           {Method::chebyshev, true},
+                           {Method::ppcg, true}}) {
+    const auto fields = fields_of(form);
     const std::set<Field> known(fields.begin(), fields.end());
-    std::set<Field> used;
+    EXPECT_EQ(known.size(), fields.size());
+    std::set<Field> used, read;
     std::set<std::string> names;
-    for (const LoopUses& loop : loops_of(method)) {
+    for (const LoopUses& loop : loops_of(form)) {
       EXPECT_TRUE(names.insert(loop.name).second) << loop.name;
-      for (const auto& use : loop.uses) used.insert(use.field);
+      for (const auto& use : loop.uses) {
+        used.insert(use.field);
+        if (use.mode != program::Mode::write) read.insert(use.field);
+        EXPECT_FALSE(is_constant(use.field) && use.mode != program::Mode::read) << loop.name;
+      }
     }
-    EXPECT_EQ(used, known) << name_of(method);
+    EXPECT_EQ(used, known) << name_of(form.method);
+    EXPECT_EQ(read, known) << name_of(form.method) << ": an array that nothing uses";
   }
+  EXPECT_EQ(fields_of({Method::ppcg, true}).size(), 20U);
 }
 
 TEST(History, numbers_come_back_from_csv_as_they_were) {
