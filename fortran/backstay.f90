@@ -137,7 +137,7 @@ module backstay
     procedure :: rank => rank_of, size => size_of, comm => comm_of, include => include_comm
     procedure :: protect, protect_static, protect_memory, unprotect
     procedure :: declare, begin => begin_computation, end => end_computation
-    procedure :: checkpoint, checkpoint_now, resume, replay, init_done, replaying, result => give_result
+    procedure :: checkpoint, checkpoint_now, resume, replay, init_done, save_only, replaying, result => give_result
     procedure :: loop, init
     procedure :: wait => wait_for_all, verify, prune, stopping, status
   end type
@@ -326,6 +326,13 @@ module backstay
     integer(c_int) function c_init_done(session, error) bind(C, name="backstay_init_done")
       import
       type(c_ptr), value :: session
+      type(c_error), intent(inout) :: error
+    end function
+    integer(c_int) function c_save_only(session, regions, count, error) bind(C, name="backstay_save_only")
+      import
+      type(c_ptr), value :: session
+      type(c_ptr), intent(in) :: regions(*)
+      integer(c_size_t), value :: count
       type(c_error), intent(inout) :: error
     end function
     integer(c_int) function c_replaying(session, answer, error) bind(C, name="backstay_replaying")
@@ -944,6 +951,27 @@ contains
     type(c_error) :: error
     integer(c_int) :: code
     code = c_init_done(self%handle, error)
+    call conclude(error, stat, errmsg)
+  end subroutine
+
+  !> From the next checkpoint on a line holds these regions and no others (but static ones), captured at once; none: what
+  !> computations decide. What no computation uses must be among them. The same on every rank.
+  subroutine save_only(self, regions, stat, errmsg)
+    class(backstay_session), intent(in) :: self
+    character(*), intent(in) :: regions(:)
+    integer, intent(out), optional :: stat
+    character(*), intent(inout), optional :: errmsg
+    character(kind=c_char), allocatable, target :: names(:, :)
+    type(c_ptr) :: list(max(1, size(regions)))
+    type(c_error) :: error
+    integer(c_int) :: code
+    integer :: i
+    allocate (names(len(regions) + 1, max(1, size(regions))))
+    do i = 1, size(regions)
+      names(:len_trim(regions(i)) + 1, i) = c_text(regions(i))
+      list(i) = c_loc(names(1, i))
+    end do
+    code = c_save_only(self%handle, list, int(size(regions), c_size_t), error)
     call conclude(error, stat, errmsg)
   end subroutine
 

@@ -287,9 +287,17 @@ BACKSTAY_EXPORT int backstay_resume(backstay_session* session, backstay_resumed*
  *  is one. BACKSTAY_MISMATCH: the line has no log of the way; and from backstay_begin, backstay_checkpoint and
  *  backstay_result, where the program goes another way than it did. `resumed` may be NULL. */
 BACKSTAY_EXPORT int backstay_replay(backstay_session* session, backstay_resumed* resumed, backstay_error* error);
-/** The beginning of the program ends here: a replay runs its computations again, so that what no computation changes
- * after it is in no line. */
+/** The beginning of the program ends here: all of it runs again when the program is started again, so that what no
+ *  computation changes after it is in no line. Between backstay_replay and the first checkpoint; without a replay
+ * before backstay_resume. */
 BACKSTAY_EXPORT int backstay_init_done(backstay_session* session, backstay_error* error);
+/** From the next checkpoint on a line holds these regions and no others (but static ones), captured at once; `count` 0:
+ *  what computations decide. A run that goes on from it and reads something else before it has overwritten it is
+ * stopped; what no computation uses, or callbacks save, must be on the list, or no line is saved. The same list on
+ * every rank. BACKSTAY_NOT_FOUND: one is not protected; BACKSTAY_INVALID_ARGUMENT: one is static, or the option
+ * place=best. */
+BACKSTAY_EXPORT int backstay_save_only(backstay_session* session, const char* const* regions, size_t count,
+                                       backstay_error* error);
 /** Whether computations are skipped: 1 or 0. */
 BACKSTAY_EXPORT int backstay_replaying(const backstay_session* session, int* replaying, backstay_error* error);
 /** The `bytes` bytes at `value` decide on the way, and may be others the next time: results of computations and of

@@ -396,11 +396,20 @@ class BACKSTAY_EXPORT Session {
   Resumed replay();
   /// Computations are skipped.
   [[nodiscard]] bool replaying() const;
-  /// The beginning of a program that has called replay() ends here: the computations up to here run again in a replay.
-  /// So what no computation changes after it need not be saved, and is not, where it is protected inside loop() or
-  /// there is none; without this call that is so of what no computation changes at all. Source: OPS checkpointing,
-  /// section 4.
+  /// The beginning of the program ends here; when the program is started again, all of it up to here runs again.
+  /// Between replay() and the first checkpoint(); without replay() before resume(), to have an effect. So what no
+  /// computation changes after it need not be saved, and is not, where computations name it and it is protected inside
+  /// loop() or there is none; in a replay that is so, without this call, of what no computation changes at all. The
+  /// beginning must make the same again: Code::mismatch from where the data are put back. Source: OPS checkpointing,
+  /// section 5.1.
   void init_done();
+  /// From the next checkpoint() on a line holds these regions and no others (but static ones), captured at once; none:
+  /// what computations decide, as without this call. A run that goes on from such a line and reads something else
+  /// before it has overwritten it is stopped. So what no declared computation uses, or callbacks save, must be on the
+  /// list, or no line is saved. The same list on every rank. Code::not_found: a region that is not protected;
+  /// Code::invalid_argument: a static one, or the option place=best, which finds what a place needs by itself. Source:
+  /// OPS checkpointing, section 5.2.
+  void save_only(const std::vector<std::string>& regions);
   /// `value` came from something that may give another one the next time. A replay gives back what it was; without
   /// replay(), and inside of computations, nothing happens. Trivially copyable, or a std::string or a std::vector of
   /// what is.

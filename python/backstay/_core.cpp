@@ -496,6 +496,10 @@ void add_session(nb::module_& m) {
       .def("resume", resume)
       .def("replay", replay)
       .def("init_done", [](PySession& self) { self.call("init_done()", [&] { self.get().init_done(); }); })
+      .def("save_only",
+           [](PySession& self, const std::vector<std::string>& regions) {
+             self.call("save_only()", [&] { self.get().save_only(regions); });
+           })
       .def("replaying", [](const PySession& self) { return self.get().replaying(); })
       .def("kept", kept)
       .def("init", init)

@@ -31,6 +31,7 @@ FIRST_AREA = 2 * PAGE
 MOST_MEMBERS = 255  # of a parity group
 REBUILT = "it is rebuilt from parity when the run resumes"
 OVERWRITTEN = "overwritten before it is read"  # why a region was left out
+UNLISTED = "not on the program's list (save_only)"
 MADE = "made by the beginning of the program, and not changed since"
 LEVELS = ("shared", "partner", "local2", "local")  # in the order in which a reader prefers them
 COMPANIONS = tuple(f"{level}-static" for level in LEVELS)  # where the static regions of their lines are
@@ -408,14 +409,17 @@ class Table:
     left_out: tuple = ()  # of (rank, region, why): not saved
 
 
+def _why_left_out(entry: dict) -> str:
+    return MADE if "made" in entry else UNLISTED if entry.get("unlisted") is True else OVERWRITTEN
+
+
 def decode_table(raw: bytes, end_of_areas: int) -> Table:
     f = _Fields(_object_from(raw, "its table"), "its table")
     file = f.text("file")
     segments = [_segment_from(_Fields(item, "a segment"), file, end_of_areas) for item in f.list("segments")]
     entries = [_Fields(item, "what was left out") for item in f.list("left_out")] if "left_out" in f.value else []
     left_out = tuple(
-        (entry.number("by", 0, (1 << 31) - 1), entry.text("name"), MADE if "made" in entry.value else OVERWRITTEN)
-        for entry in entries
+        (entry.number("by", 0, (1 << 31) - 1), entry.text("name"), _why_left_out(entry.value)) for entry in entries
     )
     return Table(job=f.text("job"), line=f.number("line"), file=file, segments=tuple(segments), left_out=left_out)
 

@@ -431,9 +431,20 @@ class Session:
         return resumed
 
     def init_done(self) -> None:
-        """The beginning of a program that has called replay() ends here: its computations up to here run again in a
-        replay, so that what no computation changes after it is in no line."""
+        """The beginning of the program ends here; all of it runs again when the program is started again, so that what
+        no computation changes after it is in no line. Between replay() and the first checkpoint(); without replay()
+        before resume()."""
         self._core.init_done()
+
+    def save_only(self, regions) -> None:
+        """From the next checkpoint() on a line holds these regions, a list of names, and no others (but static ones),
+        captured at once; an empty list: what computations decide, as without this call. A run that goes on from such a
+        line and reads something else before it has overwritten it is stopped. So what no computation uses must be on
+        the list, or no line is saved. The same list on every rank."""
+        names = [] if isinstance(regions, str) else list(regions)
+        if isinstance(regions, str) or not all(isinstance(name, str) for name in names):
+            raise _refusal(f"save_only({regions!r}): give a list of names")
+        self._core.save_only(names)
 
     @property
     def replaying(self) -> bool:

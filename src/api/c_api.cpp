@@ -485,6 +485,18 @@ int backstay_replaying(const backstay_session* session, int* replaying, backstay
   });
 }
 
+int backstay_save_only(backstay_session* session, const char* const* regions, size_t count, backstay_error* error) {
+  return guarded(error, [&] {
+    if (regions == nullptr && count > 0) refuse("backstay_save_only: the argument `regions` is NULL");
+    std::vector<std::string> names;
+    for (size_t i = 0; i < count; ++i) {
+      if (regions[i] == nullptr) refuse("backstay_save_only: one of the regions is NULL");
+      names.emplace_back(regions[i]);
+    }
+    of(session, "backstay_save_only").save_only(names);
+  });
+}
+
 int backstay_init_done(backstay_session* session, backstay_error* error) {
   return guarded(error, [&] { of(session, "backstay_init_done").init_done(); });
 }

@@ -48,6 +48,14 @@ class ComputeTest : public ::testing::Test {
     EXPECT_TRUE(run.resume().resumed);
     return f;
   }
+  static std::string refusal(const std::function<void()>& f) {
+    try {
+      f();
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "nothing was refused";
+  }
   fs::path dir_;
 };
 
@@ -220,14 +228,6 @@ class ComputeAgainTest : public ComputeTest {
       }
     }
   }
-  static std::string refusal(const std::function<void()>& f) {
-    try {
-      f();
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "nothing was refused";
-  }
 };
 
 TEST_F(ComputeAgainTest, who_goes_another_way_is_stopped_before_it_reads_what_is_not_there) {
@@ -236,7 +236,8 @@ TEST_F(ComputeAgainTest, who_goes_another_way_is_stopped_before_it_reads_what_is
         refusal([&] { run.compute(look, [] { FAIL() << "it runs"; }); }),
         "the computation 'look' that reads f, needs region 'f', which the line that this run went on from has not: "
         "the run that saved it overwrote it first, so this one goes another way; let it go the same way (replay() "
-        "keeps what decides on it), or save all by checkpoint(now)");
+        "keeps what decides on it), or save all by checkpoint(now); where save_only() says what a line holds, name it "
+        "there");
     int ran = 0;
     run.compute(set, [&] { ++ran; });
     run.compute(look, [&] { ++ran; });
@@ -659,6 +660,154 @@ TEST_F(ComputeTest, a_step_that_needs_too_much_costs_its_line_alone) {
   EXPECT_EQ(run.status().committed, 3U) << run.status().last_error;
 }
 
+// ---- lists of what is saved --------------------------------------------------------------------------------------
+
+/// u and f as in the first test, and a step that no computation uses.
+struct Listed {
+  std::vector<double> u = std::vector<double>(100, 1), f = std::vector<double>(100, 2);
+  int step = 0;
+  Computation flux{}, update{};
+  void protect(Session& run) {
+    run.protect("u", u);
+    run.protect("f", f);
+    run.protect("step", step);
+    flux = run.declare("flux", {reads("u"), writes("f")});
+    update = run.declare("update", {reads("f"), updates("u")});
+  }
+  void advance(Session& run) {
+    run.compute(flux, [&] {
+      for (std::size_t i = 0; i < 100; ++i) f[i] = 2 * u[i];
+    });
+    run.compute(update, [&] {
+      for (std::size_t i = 0; i < 100; ++i) u[i] += f[i];
+    });
+    ++step;
+  }
+};
+
+TEST_F(ComputeTest, a_list_is_all_that_a_line_holds_and_is_captured_at_once) {
+  Listed first, second;
+  {
+    Session run(alone, options());
+    first.protect(run);
+    run.save_only({"u", "step"});
+    run.checkpoint();
+    EXPECT_EQ(run.status().left_out_bytes, 800U);  // before any computation
+    first.advance(run);
+    run.checkpoint(now);
+    EXPECT_EQ(run.status().left_out_bytes, 800U);
+    run.wait();
+    EXPECT_EQ(run.status().last_error, "");
+    run.save_only({});
+    run.checkpoint(now);
+    EXPECT_EQ(run.status().left_out_bytes, 0U);
+    first.advance(run);
+    run.save_only({"u", "step"});
+    run.checkpoint();
+  }
+  Session run(alone, options());
+  second.protect(run);
+  EXPECT_TRUE(run.resume());
+  EXPECT_EQ(second.step, 2);
+  EXPECT_EQ(second.u, first.u);
+  EXPECT_EQ(second.f, std::vector<double>(100, 2));  // as it was
+  second.advance(run);
+  EXPECT_EQ(second.u[0], 27);
+}
+
+TEST_F(ComputeTest, a_list_without_what_is_needed_stops_the_run_that_reads_it) {
+  {
+    Listed first;
+    Session run(alone, options());
+    first.protect(run);
+    run.save_only({"f", "step"});
+    run.checkpoint();
+    first.advance(run);
+    run.wait();
+    EXPECT_EQ(run.status().committed, 1U);
+  }
+  Listed second;
+  Session run(alone, options());
+  second.protect(run);
+  EXPECT_TRUE(run.resume());
+  const std::string said = refusal([&] { second.advance(run); });
+  EXPECT_NE(said.find("needs region 'u', which the line that this run went on from has not"), std::string::npos)
+      << said;
+  EXPECT_NE(said.find("where save_only() says what a line holds, name it there"), std::string::npos) << said;
+  EXPECT_EQ(second.step, 0);
+}
+
+TEST_F(ComputeTest, what_nobody_would_miss_must_be_on_the_list) {
+  Listed program;
+  Session run(alone, options());
+  program.protect(run);
+  std::string text = "x";
+  run.protect("text", text);
+  run.save_only({"u", "text"});
+  run.checkpoint();
+  run.wait();
+  EXPECT_EQ(run.status().committed, 0U);
+  EXPECT_NE(
+      run.status().last_error.find("save_only() does not name region 'step', and no declared computation uses it, "
+                                   "so that nobody would notice that a line has it not"),
+      std::string::npos)
+      << run.status().last_error;
+  run.save_only({"u", "step"});
+  run.checkpoint();
+  run.wait();
+  EXPECT_NE(run.status().last_error.find("region 'text', and callbacks save it"), std::string::npos)
+      << run.status().last_error;
+  run.save_only({"u", "step", "text"});
+  run.checkpoint();
+  run.wait();
+  EXPECT_EQ(run.status().committed, 1U);
+  run.unprotect("text");
+  run.checkpoint();
+  run.wait();
+  EXPECT_NE(run.status().last_error.find("save_only() names region 'text', which is not protected any more"),
+            std::string::npos)
+      << run.status().last_error;
+}
+
+TEST_F(ComputeTest, lists_that_cannot_be_are_refused) {
+  Listed program;
+  std::vector<double> mesh(10);
+  {
+    Session run(alone, options());
+    program.protect(run);
+    run.protect_static("mesh", mesh);
+    const auto said_of = [&](const std::vector<std::string>& list) { return refusal([&] { run.save_only(list); }); };
+    EXPECT_EQ(said_of({"u", "x"}), "save_only() names region 'x', which is not protected: protect it before");
+    EXPECT_NE(said_of({"u", "mesh"}).find("region 'mesh', which is static"), std::string::npos);
+    EXPECT_EQ(said_of({}), "nothing was refused");
+  }
+  Session run(alone, options({{"place", "best"}}));
+  program.protect(run);
+  EXPECT_NE(refusal([&] { run.save_only({"u"}); }).find("place=best finds"), std::string::npos);
+}
+
+TEST_F(ComputeTest, cells_on_a_list_have_their_counts) {
+  std::vector<double> slots(8, 3);
+  std::vector<int> counts{1, 2};
+  const auto go = [&](Session& run) {
+    run.protect("cells", filled_slots(slots.data(), counts.data(), 2, 4));
+    (void)run.declare("move", {updates("cells"), updates("cells.counts")});
+  };
+  {
+    Session run(alone, options());
+    go(run);
+    run.save_only({"cells"});
+    run.checkpoint();
+    run.wait();
+    EXPECT_EQ(run.status().last_error, "");
+  }
+  counts = {0, 0};
+  Session run(alone, options());
+  go(run);
+  EXPECT_TRUE(run.resume());
+  EXPECT_EQ(counts, (std::vector<int>{1, 2}));
+}
+
 // ---- random programs ------------------------------------------------------------------------------------------
 
 /// A program of random computations, which do exactly what they declare.
@@ -687,12 +836,13 @@ class RandomProgram {
   }
 
   /// Goes on from `step`, and stops before computation `stop_at` of all that it runs.
-  void go(Session& run, State& state, int& step, int stop_at) const {
+  void go(Session& run, State& state, int& step, int stop_at, const std::vector<std::string>& list = {}) const {
     for (std::size_t r = 0; r < regions; ++r) run.protect("r" + std::to_string(r), state[r]);
     run.protect("step", step);
     std::vector<Computation> declared;
     for (const auto& accesses : computations_)
       declared.push_back(run.declare("c" + std::to_string(declared.size()), accesses));
+    run.save_only(list);
     run.resume();
     int done = 0;
     for (; step < steps; ++step) {
@@ -775,6 +925,53 @@ TEST_F(ComputeTest, random_programs_that_are_stopped_end_as_if_they_were_not) {
     fs::remove_all(dir_);
   }
   EXPECT_GT(left_out, 0U);
+}
+
+/// The same with lists that somebody guessed: the same state in the end, or the run is stopped.
+TEST_F(ComputeTest, random_lists_lead_to_the_same_end_or_are_refused) {
+  int equal = 0, refused = 0;
+  for (unsigned seed = 1; seed <= 100; ++seed) {
+    RandomProgram program(seed);
+    std::vector<std::string> list{"step"};
+    for (const char* name : {"r0", "r1", "r2", "r3"})
+      if (program.pick(0, 3) > 0 || seed % 4 == 0) list.emplace_back(name);
+    RandomProgram::State expected = RandomProgram::start(), state = expected;
+    {
+      int step = 0;
+      Session run(alone, options({{"dir", (dir_ / "undisturbed").string()}, {"levels", "memory"}, {"every", "1000"}}));
+      program.go(run, expected, step, -1);
+    }
+    bool has_line = false;
+    {
+      int step = 0;
+      Session run(alone, options());
+      program.go(run, state, step, program.pick(1, 40), list);
+      run.wait();
+      has_line = run.status().committed > 0;
+    }
+    if (has_line) {
+      for (auto& region : state) std::fill(region.begin(), region.end(), 1e30);
+      int step = 0;
+      Session run(alone, options());
+      const auto said = refusal([&] { program.go(run, state, step, -1, list); });
+      if (said == "nothing was refused") {
+        // What was never used is where the list left it.
+        const auto is_listed = [&](std::size_t r) {
+          return std::ranges::find(list, "r" + std::to_string(r)) != list.end();
+        };
+        for (std::size_t r = 0; r < state.size(); ++r)
+          for (std::size_t i = 0; i < state[r].size(); ++i)
+            ASSERT_TRUE(state[r][i] == expected[r][i] || (!is_listed(r) && state[r][i] == 1e30)) << "seed " << seed;
+        ++equal;
+      } else {
+        ASSERT_NE(said.find("where save_only() says what a line holds, name it there"), std::string::npos) << said;
+        ++refused;
+      }
+    }
+    fs::remove_all(dir_);
+  }
+  EXPECT_GT(equal, 10);
+  EXPECT_GT(refused, 10);
 }
 
 }  // namespace

@@ -461,6 +461,103 @@ TEST_F(ReplayTest, what_no_computation_changes_after_the_beginning_is_in_no_line
   }
 }
 
+/// The same, which jumps to its place instead of going the way again: with the step as its payload.
+struct Jumping {
+  std::vector<double> mesh, table = std::vector<double>(100), u = std::vector<double>(100);
+  int step = 0, ran = 0;
+  void run(Session& session, int steps, double spacing = 1, bool says_late = false) {
+    mesh.assign(100, spacing);
+    session.protect("mesh", mesh);
+    session.protect("table", table);
+    session.protect("u", u);
+    session.protect("step", step);
+    const auto fill = session.declare("fill", {reads("mesh"), writes("table"), writes("u")});
+    const auto advance = session.declare("advance", {reads("mesh"), reads("table"), updates("u")});
+    session.compute(fill, [&] {
+      for (std::size_t i = 0; i < 100; ++i) table[i] = 2 * mesh[i], u[i] = 1;
+    });
+    if (!says_late) session.init_done();
+    session.resume();
+    if (says_late) session.init_done();
+    for (; step < steps; ++step) {
+      session.checkpoint();
+      session.compute(advance, [&] {
+        ++ran;
+        for (std::size_t k = 0; k < 100; ++k) u[k] += table[k] * mesh[k];
+      });
+    }
+    session.checkpoint(now);
+    session.wait();
+    EXPECT_EQ(session.status().last_error, "");
+  }
+};
+
+TEST_F(ReplayTest, who_jumps_leaves_out_what_its_beginning_makes) {
+  for (const bool says_late : {false, true}) {
+    fs::remove_all(dir_);
+    for (const int steps : {3, 3, 5, 7}) {  // the second goes on and saves before it computes
+      Jumping program;
+      Session session(alone, options());
+      program.run(session, steps, 1, says_late);
+      // Behind resume() nothing is told to be as the beginning makes it, so that all of it is saved.
+      EXPECT_EQ(session.status().left_out_bytes, says_late ? 0U : 1600U) << steps;
+      EXPECT_EQ(program.u, std::vector<double>(100, 1 + 2 * steps));
+      EXPECT_LE(program.ran, 3);
+      EXPECT_EQ(session.status().failed, 0U);
+    }
+  }
+}
+
+TEST_F(ReplayTest, who_jumps_with_another_beginning_is_refused) {
+  {
+    Jumping program;
+    Session session(alone, options());
+    program.run(session, 3);
+  }
+  Jumping program;
+  Session session(alone, options());
+  EXPECT_NE(refusal([&] { program.run(session, 5, 7); }).find("now the beginning has made something else"),
+            std::string::npos);
+}
+
+TEST_F(ReplayTest, a_body_that_jumps_and_is_rolled_back_makes_its_beginning_again) {
+  int bodies = 0;
+  Session session(alone, options());
+  session.loop([&] {
+    Jumping program;
+    program.run(session, ++bodies == 1 ? 3 : 5);
+    EXPECT_EQ(session.status().left_out_bytes, 1600U);
+    EXPECT_EQ(program.u, std::vector<double>(100, bodies == 1 ? 7 : 11));
+    if (bodies == 1) session.rollback("once more");
+  });
+  EXPECT_EQ(bodies, 2);
+}
+
+TEST_F(ReplayTest, a_list_goes_with_a_replay) {
+  for (const int steps : {3, 5}) {
+    std::vector<double> u(10), f(10);
+    Session session(alone, options());
+    session.protect("u", u);
+    session.protect("f", f);
+    const auto advance = session.declare("advance", {updates("u"), writes("f")});
+    session.replay();
+    session.init_done();
+    session.save_only({"u"});
+    int ran = 0;
+    for (int step = 0; step < steps; ++step) {
+      session.checkpoint();
+      session.compute(advance, [&] {
+        ++ran;
+        for (std::size_t i = 0; i < 10; ++i) u[i] += 1, f[i] = u[i];
+      });
+    }
+    session.checkpoint();
+    EXPECT_EQ(session.status().left_out_bytes, 80U);
+    EXPECT_EQ(u, std::vector<double>(10, steps));
+    EXPECT_EQ(ran, steps == 3 ? 3 : 2);
+  }
+}
+
 TEST_F(ReplayTest, a_beginning_that_makes_something_else_is_refused) {
   Beginning first, second;
   {

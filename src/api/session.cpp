@@ -82,6 +82,7 @@ Outcome Session::checkpoint(Now) { return impl_->checkpoint(true); }
 Resumed Session::resume() { return impl_->resume(); }
 Resumed Session::replay() { return impl_->replay(); }
 void Session::init_done() { impl_->init_done(); }
+void Session::save_only(const std::vector<std::string>& regions) { impl_->save_only(regions); }
 bool Session::replaying() const { return impl_->replaying(); }
 void Session::keep(std::span<std::byte> value, bool of_computation) { impl_->keep(value, of_computation); }
 void Session::refuse_replay(Computation computation) const { impl_->refuse_replay(computation); }

@@ -222,6 +222,7 @@ void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
   }
   if (settings_.advises) watcher_.emplace();
   engine_ = std::make_unique<engine::Engine>(std::move(config), std::move(hooks), std::move(app));
+  engine_->save_only(only_);
   value_or_throw(engine_->open());
   if (settings_.check_access && !checker_) checker_.emplace(api::Checked{declared_, regions_, statics_});
   if (settings_.observed_steps > 0 && !observer_) observer_.emplace(regions_, settings_.observed_steps);
@@ -532,6 +533,7 @@ Resumed Session::Impl::resume() {
     journal_->say(
         "the option place=best is for programs that call replay() instead of resume(): checkpoints are taken where "
         "checkpoint() is called");
+  was_resumed_ = true;
   return found(engine_->resume());
 }
 

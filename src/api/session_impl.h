@@ -113,6 +113,7 @@ class Session::Impl {
   Resumed replay();
   [[nodiscard]] bool replaying() const { return way_ && way_->skips(); }
   void init_done();
+  void save_only(const std::vector<std::string>& names);
   /// What the program was told, outside of computations or by one. A replay gives it back.
   void keep(MutableByteView value, bool of_computation);
   void refuse_replay(Computation computation) const;
@@ -238,6 +239,8 @@ class Session::Impl {
   // ---- replay: see select/way.h
   bool has_begun_ = false;                ///< a computation, or checkpoint(), was called
   bool beginning_is_over_ = false;        ///< init_done() was called
+  bool was_resumed_ = false;              ///< resume() was called, in this turn of loop()
+  std::set<std::string> only_;            ///< see save_only()
   std::optional<select::Way> way_;        ///< since replay()
   std::unique_ptr<engine::Aside> aside_;  ///< while it is gone again
   std::uint64_t replayed_line_ = 0;

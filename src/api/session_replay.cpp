@@ -68,9 +68,32 @@ void Session::Impl::init_done() {
   if (!running_.empty())
     throw Error(Code::invalid_argument, "init_done() was called inside of a computation: call it between two");
   beginning_is_over_ = true;
-  if (!way_) return;
-  detail::value_or_throw(way_->end_beginning());
+  if (way_)
+    detail::value_or_throw(way_->end_beginning());
+  else if (was_resumed_)
+    return;  // what is there now is not what the beginning makes
   begin_way();
+}
+
+void Session::Impl::save_only(const std::vector<std::string>& names) {
+  require_no_call("save_only()");
+  for (const auto& name : names) {
+    if (statics_.find(name) != nullptr)
+      throw Error(Code::invalid_argument,
+                  cat("save_only() names region '", name, "', which is static: that is written ",
+                      "once, beside the lines, so leave it off the list"));
+    if (regions_.find(name) == nullptr)
+      throw Error(Code::not_found,
+                  cat("save_only() names region '", name, "', which is not protected: protect it before"));
+  }
+  if (settings_.places_itself && !names.empty())
+    throw Error(
+        Code::invalid_argument,
+        "save_only() says what a line holds, and place=best finds where it needs least, and what that is: use one "
+        "of them, as a list is that of one place");
+  decide();
+  only_ = {names.begin(), names.end()};
+  engine_->save_only(only_);
 }
 
 /// At a call of checkpoint(). False: the line was taken further on.
@@ -175,7 +198,8 @@ void Session::Impl::forget_way() {
   if (way_ && regions_.find(format::replay_region) != nullptr) (void)regions_.remove(format::replay_region).ok();
   way_.reset();
   aside_.reset();
-  has_begun_ = beginning_is_over_ = false;
+  has_begun_ = beginning_is_over_ = was_resumed_ = false;
+  if (engine_) engine_->end_way();
   if (watcher_) watcher_.emplace();
   mark_.clear();
   look_at_ = 16;

@@ -640,6 +640,7 @@ Result<Resumed> Engine::resume(Aside* aside) {
     aside->left_out = found->left_out;
   } else {
     BACKSTAY_TRY(open_line_.came_back_without(found->left_out));
+    if (found->line > 0) open_line_.others_are_changed(found->left_out);
   }
   for (const auto& [level, line] : other_lines_)
     if (line > found->line)

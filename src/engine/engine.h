@@ -85,6 +85,8 @@ class Engine {
   void after(std::size_t computation, bool completed) { open_line_.after(computation, completed); }
   void decide() { open_line_.decide(); }
   void begin_way(std::set<std::string> others) { open_line_.begin_way(std::move(others)); }
+  void end_way() { open_line_.end_way(); }
+  void save_only(std::set<std::string> names) { open_line_.save_only(std::move(names)); }
   void note(std::size_t computation) { open_line_.note(computation); }
   [[nodiscard]] std::set<std::string> as_made() const { return open_line_.as_made(); }
   void give_up_undecided(const std::vector<std::string>& still_there = {}) {

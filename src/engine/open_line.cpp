@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <string_view>
 #include <utility>
 
 #include "base/text.h"
@@ -146,9 +147,10 @@ Result<void> OpenLine::capture(bool at_once) {
   auto left_out = leave_out_missing();
   if (!left_out) return left_out.failure();
   BACKSTAY_TRY(leave_out_as_made(*left_out));
+  if (!listed_.empty()) BACKSTAY_TRY(leave_out_unlisted(*left_out));
   if (from_.declared != nullptr) {
     for (auto& text : from_.declared->signature()) line_->signature.push_back(std::move(text));
-    if (!at_once && from_.declared->size() > 0) {
+    if (!at_once && listed_.empty() && from_.declared->size() > 0) {
       auto undecided = find_undecided(*left_out);
       if (!undecided) return undecided.failure();
       undecided_ = std::move(*undecided);
@@ -307,8 +309,9 @@ void OpenLine::forget_undecided() {
   undecided_.reset();
 }
 
-void OpenLine::leave_out(const RegionSpec& spec, const select::Region& region, std::optional<std::uint32_t> made) {
-  line_->capture.left_out.push_back({options_.rank, region.name, region.shape, made});
+void OpenLine::leave_out(const RegionSpec& spec, const select::Region& region, std::optional<std::uint32_t> made,
+                         bool unlisted) {
+  line_->capture.left_out.push_back({options_.rank, region.name, region.shape, made, unlisted});
   if (spec.placement.kind == Placement::Kind::block) line_->capture.left_out.back().lower = spec.placement.lower;
   count_left_out(region, 0);
 }
@@ -405,7 +408,14 @@ Result<void> OpenLine::came_back_without(const std::vector<NotThere>& regions) {
   return {};
 }
 
+void OpenLine::others_are_changed(const std::vector<NotThere>& regions) {
+  for (const auto& spec : from_.regions.specs())
+    if (!std::ranges::any_of(regions, [&](const auto& e) { return e.as_made && e.region == spec.name; }))
+      changed_.insert(spec.name);
+}
+
 void OpenLine::begin_way(std::set<std::string> others) {
+  is_made_again_ = true;
   begun_.clear();
   changed_ = std::move(others);
   made_.clear();
@@ -418,10 +428,10 @@ void OpenLine::note(std::size_t computation) {
   for (auto& name : from_.declared->changed_by(computation)) changed_.insert(std::move(name));
 }
 
-/// Only where there is a way to make it again, and as far as declarations tell that nothing else changes it.
+/// Only where the program makes it again, and as far as declarations tell that nothing else changes it.
 bool OpenLine::is_as_made(const RegionSpec& spec) const {
-  return from_.declared != nullptr && from_.regions.find(format::replay_region) != nullptr && !spec.save &&
-         !changed_.contains(spec.name) && from_.declared->names(spec.name);
+  return from_.declared != nullptr && is_made_again_ && !spec.save && !changed_.contains(spec.name) &&
+         from_.declared->names(spec.name);
 }
 
 std::set<std::string> OpenLine::as_made() const {
@@ -433,7 +443,7 @@ std::set<std::string> OpenLine::as_made() const {
 
 Result<void> OpenLine::leave_out_as_made(std::set<std::string>& left_out) {
   for (const auto& spec : from_.regions.specs()) {
-    if (!is_as_made(spec) || left_out.contains(spec.name)) continue;
+    if (!is_as_made(spec) || left_out.contains(spec.name) || (!listed_.empty() && is_listed(spec.name))) continue;
     const auto view = view_of(spec);
     if (!view) return view.failure();
     if (!view->run_lengths.empty() || spec.name.ends_with(".counts")) continue;
@@ -448,6 +458,37 @@ Result<void> OpenLine::leave_out_as_made(std::set<std::string>& left_out) {
       continue;
     }
     leave_out(spec, {spec.name, view->shape, static_cast<std::int64_t>(spec.type.size)}, made->second.second);
+    left_out.insert(spec.name);
+  }
+  return {};
+}
+
+/// Cells are not to be had without their counts.
+bool OpenLine::is_listed(const std::string& region) const {
+  constexpr std::string_view counts = ".counts";
+  return listed_.contains(region) || region == format::replay_region ||
+         (region.ends_with(counts) && listed_.contains(region.substr(0, region.size() - counts.size())));
+}
+
+/// What nobody may miss without being told: a computation that reads it before it is made is refused, and nothing else
+/// is.
+Result<void> OpenLine::leave_out_unlisted(std::set<std::string>& left_out) {
+  std::string only = "a line of nothing but";
+  for (const auto& name : listed_) {
+    if (from_.regions.find(name) == nullptr)
+      return fail(Code::not_found, "save_only() names region '", name, "', which is not protected any more");
+    only += " " + name;
+  }
+  line_->signature.push_back(std::move(only));
+  for (const auto& spec : from_.regions.specs()) {
+    if (is_listed(spec.name) || left_out.contains(spec.name)) continue;
+    if (spec.save || from_.declared == nullptr || !from_.declared->names(spec.name))
+      return fail(Code::invalid_argument, "save_only() does not name region '", spec.name, "', and ",
+                  spec.save ? "callbacks save it" : "no declared computation uses it",
+                  ", so that nobody would notice that a line has it not: name it there, or do not protect it");
+    const auto view = view_of(spec);
+    if (!view) return view.failure();
+    leave_out(spec, {spec.name, view->shape, static_cast<std::int64_t>(spec.type.size)}, {}, true);
     left_out.insert(spec.name);
   }
   return {};
@@ -476,7 +517,8 @@ Result<void> OpenLine::require_there(std::size_t computation) {
     return fail(
         Code::mismatch, from_.declared->signature_of(computation), ", needs region '", name, "', which the line ",
         "that this run went on from has not: the run that saved it overwrote it first, so this one goes another ",
-        "way; let it go the same way (replay() keeps what decides on it), or save all by checkpoint(now)");
+        "way; let it go the same way (replay() keeps what decides on it), or save all by checkpoint(now); where ",
+        "save_only() says what a line holds, name it there");
   }
   return {};
 }
@@ -500,7 +542,7 @@ Result<std::set<std::string>> OpenLine::leave_out_missing() {
   if (!all) return all.failure();
   for (const auto& region : *all) {
     const auto missing = missing_.find(region.name);
-    if (missing == missing_.end()) continue;
+    if (missing == missing_.end() || (!listed_.empty() && !is_listed(region.name))) continue;
     if (!from_.declared->names(region.name))
       return fail(Code::mismatch, "region '", region.name, "' was left out of the line that this run went on from, as ",
                   "declared computations overwrote it, and none is declared now: declare them as then");

@@ -64,9 +64,17 @@ class OpenLine {
   /// A line was put back that had nothing of these regions. Code::mismatch: one was to be as the beginning of the
   /// program makes it, and is not.
   Result<void> came_back_without(const std::vector<NotThere>& regions);
+  /// That line was put back by resume(): but for those of these that are as made, regions are what computations had
+  /// made in an earlier launch, whether any begins in this one or not.
+  void others_are_changed(const std::vector<NotThere>& regions);
   /// The way of the program begins here, or its beginning ends: what no computation changes from now on, a run that
   /// goes this way again makes again. Not those of `others`.
   void begin_way(std::set<std::string> others);
+  /// Nothing is made again any more.
+  void end_way() { is_made_again_ = false; }
+  /// From now on a line holds these regions, captured at once, and leaves out all others; none: what computations
+  /// decide.
+  void save_only(std::set<std::string> names) { listed_ = std::move(names); }
   /// A computation begins, or is skipped by a replay.
   void note(std::size_t computation);
   /// Regions that no line has, as the beginning of the program makes them.
@@ -102,6 +110,8 @@ class OpenLine {
   Result<std::set<std::string>> leave_out_missing();
   [[nodiscard]] bool is_as_made(const RegionSpec& spec) const;
   Result<void> leave_out_as_made(std::set<std::string>& left_out);
+  [[nodiscard]] bool is_listed(const std::string& region) const;
+  Result<void> leave_out_unlisted(std::set<std::string>& left_out);
   Result<const Known*> known();
   Result<void> require_there(std::size_t computation);
   void note_overwritten(std::size_t computation);
@@ -111,7 +121,8 @@ class OpenLine {
                                               const select::BoxSet& there) const;
   [[nodiscard]] select::BoxSet saved_of(const select::Region& about) const;
   [[nodiscard]] select::BoxSet without_missing(const select::Region& about) const;
-  void leave_out(const RegionSpec& spec, const select::Region& region, std::optional<std::uint32_t> made = {});
+  void leave_out(const RegionSpec& spec, const select::Region& region, std::optional<std::uint32_t> made = {},
+                 bool unlisted = false);
   void count_left_out(const select::Region& region, std::int64_t saved);
   void leave_out_the_rest();
   void learn(std::size_t region);
@@ -129,6 +140,8 @@ class OpenLine {
   std::set<std::string> exchanged_;  ///< regions whose memory was exchanged while a line waited: none waits again
   std::map<std::string, select::BoxSet> missing_;  ///< of regions: not in the line that was put back, nor made since
   std::optional<Known> known_;
+  std::set<std::string> listed_;   ///< regions that a line holds; none: what computations decide
+  bool is_made_again_ = false;     ///< what no computation changes, where the program is run again
   std::vector<bool> begun_;        ///< computations, since the way began
   std::set<std::string> changed_;  ///< regions that those may have changed, or that do not belong to the way
   std::map<std::string, std::pair<Extents, std::uint32_t>> made_;  ///< shapes and CRCs of regions that are as made

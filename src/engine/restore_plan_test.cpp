@@ -131,7 +131,7 @@ TEST(restore_plan, parts_that_are_all_of_a_region_leave_nothing_out) {
 /// Rank 0 has saved [1, 3) of its block, rank 1 nothing of its own; nobody had [8, 9).
 TEST(restore_plan, on_other_ranks_blocks_come_back_as_far_as_they_were_saved) {
   auto t = tables({part(0, {1}, {2}, {4}, block({9}, {0}, {4}))});
-  t.push_back({"j", 1, "f", {}, {{1, "u", {4}, {}, Extents{4}}}});
+  t.push_back({"j", 1, "f", {}, {{1, "u", {4}, {}, false, Extents{4}}}});
   const auto plan = plan_region(spec(block({9}, {2}, {8})), SavedRegions(t), 2, 0, 1);
   ASSERT_TRUE(plan.ok()) << plan.failure().what;
   EXPECT_TRUE(plan->left_out);

@@ -190,6 +190,7 @@ Json left_out_to_json(const std::vector<LeftOut>& regions) {
     out.push_back({{"by", region.rank}, {"name", region.region}, {"shape", region.shape}});
     if (region.made) out.back()["made"] = *region.made;
     if (region.lower) out.back()["lower"] = *region.lower;
+    if (region.unlisted) out.back()["unlisted"] = true;
   }
   return out;
 }
@@ -208,6 +209,7 @@ std::vector<LeftOut> left_out_from_json(const Json& json) {
     }
     if (entry.contains("made"))
       out.back().made = static_cast<std::uint32_t>(number(entry, "made", std::numeric_limits<std::uint32_t>::max()));
+    out.back().unlisted = entry.contains("unlisted") && entry["unlisted"] == true;
   }
   return out;
 }

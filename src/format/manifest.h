@@ -75,13 +75,14 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-/// A region of which a rank saved nothing: because it overwrote all of it before it read any (docs/decisions/0016), or
-/// because the beginning of the program makes it (0018).
+/// A region of which a rank saved nothing: because it overwrote all of it before it read any (docs/decisions/0016),
+/// because the beginning of the program makes it (0018), or because the program lists what it saves.
 struct LeftOut {
   int rank = 0;
   std::string region;
   Extents shape;
-  std::optional<std::uint32_t> made = {};  ///< CRC-32C of what the beginning makes; none: it was overwritten
+  std::optional<std::uint32_t> made = {};  ///< CRC-32C of what the beginning makes; none: of the other two
+  bool unlisted = false;                   ///< it is not on the list of the program
   std::optional<Extents> lower = {};       ///< of a block: where it begins in the global array
   bool operator==(const LeftOut&) const = default;
 };

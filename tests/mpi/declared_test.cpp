@@ -194,5 +194,23 @@ TEST(declared_on_ranks, other_declarations_on_one_rank_are_told_to_all) {
       << session.status().last_error;
 }
 
+TEST(declared_on_ranks, another_list_on_one_rank_is_told_to_all) {
+  if (size_of() < 2) GTEST_SKIP() << "one rank cannot differ";
+  const SharedDirectory dir;
+  Session session(MPI_COMM_WORLD, usual(dir.path()));
+  std::vector<double> u(10), f(10);
+  session.protect("u", u);
+  session.protect("f", f);
+  (void)session.declare("swap", {updates("u"), updates("f")});
+  session.save_only({session.rank() == 1 ? "f" : "u"});
+  session.resume();
+  session.checkpoint();
+  session.wait();
+  EXPECT_NE(
+      session.status().last_error.find("rank 0 has a line of nothing but u where rank 1 has a line of nothing but f"),
+      std::string::npos)
+      << session.status().last_error;
+}
+
 }  // namespace
 }  // namespace backstay::mpi_test

@@ -183,6 +183,23 @@ def test_what_was_not_declared_cannot_be_computed(start):
         run.compute(backstay.Computation("fluxes", 0), print)
 
 
+def test_a_list_is_all_that_a_line_holds(start, tmp_path):
+    run = start()
+    u, f = fields(run, 1.0)
+    fluxes = run.declare("fluxes", reads="u", writes="f")
+    run.resume()
+    run.save_only(["u"])
+    run.checkpoint()
+    assert run.status().left_out_bytes == f.nbytes
+    run.compute(fluxes, f.fill, 2)
+    run.wait()
+    for wrong, why in (("u", "give a list"), ([3], "give a list"), (["x"], "names region 'x', which is not")):
+        with pytest.raises(backstay.Error, match=why):
+            run.save_only(wrong)
+    run.close()
+    assert "f  left out: not on the program's list (save_only)" in command("show", tmp_path / "ck").out
+
+
 def test_commands_tell_what_was_left_out(start, tmp_path):
     run = start()
     _, f = fields(run, 1.0)

@@ -376,6 +376,12 @@ static void check_replay(const char* dir) {
     need(backstay_declare(run, "twice", &all, 1, &twice, &e), &e);
     need(backstay_replay(run, &found, &e), &e);
     EXPECT(found.resumed == launch);
+    const char* list[] = {"u", NULL};
+    refused(backstay_save_only(run, list, 2, &e), BACKSTAY_INVALID_ARGUMENT, &e, "one of the regions is NULL");
+    refused(backstay_save_only(run, NULL, 1, &e), BACKSTAY_INVALID_ARGUMENT, &e, "`regions` is NULL");
+    list[1] = "x";
+    refused(backstay_save_only(run, list, 2, &e), BACKSTAY_NOT_FOUND, &e, "'x', which is not protected");
+    need(backstay_save_only(run, list, 1, &e), &e);
     for (int i = 0; i < (launch == 0 ? 4 : 5); ++i) {
       need(backstay_begin(run, twice, &e), &e);
       need(backstay_replaying(run, &replaying, &e), &e);
