@@ -78,6 +78,8 @@ void clover3d_start(int count, const char* const* words, clover3d_run* run) {
     if (program::speaks()) std::fputs(clover3d::usage().c_str(), stdout);
     std::exit(0);
   }
+  if (options.told.information != program::Information::usual)
+    std::exit(program::give_up("clover3d", std::invalid_argument("--information is for the driver in C++"), 2));
   unless_failed([] {
     if (program::speaks() && !options.csv.empty()) program::require_writable(options.csv);
   });

@@ -5,12 +5,15 @@
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <vector>
 
+#include "../come_back.h"
 #include "../declare_loops.h"
 #include "../left_out.h"
 #include "../program.h"
 #include "../whole_file.h"
 #include "backstay/backstay.hpp"
+#include "problem.h"
 #include "simulation.h"
 
 /// So that `h5ls` and h5py show the columns of the history by name.
@@ -42,7 +45,7 @@ backstay::Placement placement_of(const clover3d::System& system, const clover3d:
 
 /// Every array, without its halo, which is thicker above than below where a block has no vertices at its end: hence
 /// array() with strides and not inside(). The mesh does not change; the others do, and most are left out of a line.
-void protect_fields(backstay::Session& run, clover3d::System& system) {
+void protect_fields(backstay::Session& run, clover3d::System& system, bool told_static) {
   const clover3d::Layout& layout = system.layout();
   const backstay::Extents strides(layout.stride.rbegin(), layout.stride.rend());
   for (const clover3d::Field field : clover3d::all_fields()) {
@@ -50,7 +53,7 @@ void protect_fields(backstay::Session& run, clover3d::System& system) {
     const auto inside = backstay::array(system.data(field) + layout.at(0, 0, 0),
                                         program::slowest_first(layout.owned(stagger)), strides);
     const std::string name = clover3d::name_of(field);
-    if (clover3d::is_constant(field))
+    if (told_static && clover3d::is_constant(field))
       run.protect_static(name, inside, placement_of(system, stagger), "1");  // backstay
     else
       run.protect(name, inside, placement_of(system, stagger), "1");  // backstay
@@ -85,23 +88,35 @@ std::string left_out_note(const backstay::Session& run, clover3d::System& system
 void simulate_to_the_end(backstay::Session& run, const clover3d::Options& options, std::size_t& printed) {
   program::rank_at_work = run.rank();
   clover3d::Simulation sim(run.comm(), options, printed);
-  protect_fields(run, sim.system());
-  run.protect("step", sim.step);                                // backstay
-  run.protect("clock", sim.clock);                              // backstay
-  run.protect("history", sim.history, backstay::replicated());  // backstay
+  const program::Information level = options.told.information;
+  protect_fields(run, sim.system(), level == program::Information::usual);
   int output_every = options.output_every;
-  run.protect("output_every", output_every);
+  if (!program::replays(level)) {
+    run.protect("step", sim.step);                                // backstay
+    run.protect("clock", sim.clock);                              // backstay
+    run.protect("history", sim.history, backstay::replicated());  // backstay
+    run.protect("output_every", output_every);
+  }
   program::declare_loops(run, sim.system(), clover3d::all_loops());
-  if (run.resume()) require_same_run(output_every, options.output_every, sim);  // backstay
+  const auto require_same = [&] { require_same_run(output_every, options.output_every, sim); };
+  if (level == program::Information::usual) {
+    if (run.resume()) require_same();  // backstay
+  } else {
+    const std::vector<std::string> five = {"density0", "energy0", "xvel0", "yvel0", "zvel0"};
+    program::come_back(
+        run, level, {five, five, {"step", "clock", "history", "output_every"}},
+        [&] { sim.system().start(clover3d::hot_box_in_a_corner); }, [&] { run.result(output_every); }, require_same);
+  }
   for (; sim.step < sim.steps(); ++sim.step) {
-    if (run.checkpoint() == backstay::Outcome::stop) break;  // backstay
+    if (program::checkpoint_stops(run, options.told, sim.step)) break;
     sim.advance();
   }
   sim.finish(left_out_note(run, sim.system()));
 }
 
 void simulate(int argc, char** argv, const clover3d::Options& options) {
-  backstay::Session run(argc, argv);  // backstay
+  // Loops hand on halos, which are in no line: only the top of a step is a place.
+  backstay::Session run(argc, argv, {{"place", "calls"}});  // backstay
   std::size_t printed = 0;
   run.loop([&] { simulate_to_the_end(run, options, printed); });  // backstay
 }

@@ -52,6 +52,8 @@ Options parse_options(const std::vector<std::string>& arguments) {
       if (o.csv.empty()) throw std::invalid_argument("--csv needs the name of a file");
     } else if (name == "--quiet") {
       o.quiet = true;
+    } else if (program::take_information(name, argument, o.told)) {
+      continue;
     } else if (name == "--plain") {
       o.plain = true;
     } else if (name == "--help" || name == "-h") {
@@ -62,26 +64,32 @@ Options parse_options(const std::vector<std::string>& arguments) {
     argument.require_no_value();
   }
   if (given.n && given.one_axis) throw std::invalid_argument("give --n, or --nx, --ny and --nz, not both");
+  if (o.told.information != program::Information::usual && o.plain)
+    throw std::invalid_argument("--information is about what backstay is told: not with --plain");
   return o;
 }
 
 std::string usage() {
-  return "mpirun -n 4 clover3d --n 96 --steps 200 --csv shock.csv\n"
-         "\n"
-         "A box of dense hot gas expands into a thin one: the compressible Euler equations on a staggered grid, with "
-         "a\n"
-         "Lagrangian step and a remap, protected by backstay. When the same command is given again after a failure, "
-         "it\n"
-         "goes on from the newest checkpoint and prints the same bytes.\n"
-         "\n"
-         "  --n CELLS         cells along each axis (48)\n"
-         "  --nx CELLS        or: along x\n"
-         "  --ny CELLS        and along y\n"
-         "  --nz CELLS        and along z\n"
-         "  --steps N         time steps (100)\n"
-         "  --output-every N  steps from row to row of the table (10)\n"
-         "  --csv FILE        write the table to FILE at the end\n"
-         "  --quiet           no table\n"
+  return std::string(
+             "mpirun -n 4 clover3d --n 96 --steps 200 --csv shock.csv\n"
+             "\n"
+             "A box of dense hot gas expands into a thin one: the compressible Euler equations on a staggered grid, "
+             "with "
+             "a\n"
+             "Lagrangian step and a remap, protected by backstay. When the same command is given again after a "
+             "failure, "
+             "it\n"
+             "goes on from the newest checkpoint and prints the same bytes.\n"
+             "\n"
+             "  --n CELLS         cells along each axis (48)\n"
+             "  --nx CELLS        or: along x\n"
+             "  --ny CELLS        and along y\n"
+             "  --nz CELLS        and along z\n"
+             "  --steps N         time steps (100)\n"
+             "  --output-every N  steps from row to row of the table (10)\n"
+             "  --csv FILE        write the table to FILE at the end\n"
+             "  --quiet           no table\n") +
+         program::information_usage +
          "  --plain           without any protection, to measure what protection costs\n"
          "  --help            this text\n";
 }

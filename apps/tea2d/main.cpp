@@ -9,11 +9,13 @@
 #include <tuple>
 #include <vector>
 
+#include "../come_back.h"
 #include "../declare_loops.h"
 #include "../left_out.h"
 #include "../program.h"
 #include "../whole_file.h"
 #include "backstay/backstay.hpp"
+#include "problem.h"
 #include "simulation.h"
 
 /// So that `h5ls` and h5py show the columns of the history by name.
@@ -30,7 +32,7 @@ namespace {
 
 /// Every array, without its halo. The density and the mesh do not change; the others do, and most are left out of a
 /// line.
-void protect_fields(backstay::Session& run, tea2d::System& system) {
+void protect_fields(backstay::Session& run, tea2d::System& system, bool told_static) {
   const tea2d::Block& block = system.block();
   const auto with_halo = program::slowest_first(system.layout().size_with_halo());
   const backstay::Extents halos(2, tea2d::halo);
@@ -39,7 +41,7 @@ void protect_fields(backstay::Session& run, tea2d::System& system) {
   for (const tea2d::Field field : tea2d::fields_of(system.form())) {
     const auto inside = backstay::inside(system.data(field), with_halo, halos);
     const std::string name = tea2d::name_of(field);
-    if (tea2d::is_constant(field))
+    if (told_static && tea2d::is_constant(field))
       run.protect_static(name, inside, placed, "1");  // backstay
     else
       run.protect(name, inside, placed, "1");  // backstay
@@ -84,18 +86,36 @@ std::string left_out_note(const backstay::Session& run, tea2d::System& system) {
 void simulate_to_the_end(backstay::Session& run, const tea2d::Options& options, std::size_t& printed) {
   program::rank_at_work = run.rank();
   tea2d::Simulation sim(run.comm(), options, printed);
-  protect_fields(run, sim.system());
-  run.protect("step", sim.step);                                // backstay
-  run.protect("history", sim.history, backstay::replicated());  // backstay
+  const program::Information level = options.told.information;
+  protect_fields(run, sim.system(), level == program::Information::usual);
+  if (!program::replays(level)) {
+    run.protect("step", sim.step);                                // backstay
+    run.protect("history", sim.history, backstay::replicated());  // backstay
+  }
   const Kept given{options.dt, options.eps, static_cast<int>(options.solver)};
   Kept saved = given;
-  run.protect("dt", saved.dt);
-  run.protect("eps", saved.eps);
-  run.protect("solver", saved.solver);
+  if (!program::replays(level)) {
+    run.protect("dt", saved.dt);
+    run.protect("eps", saved.eps);
+    run.protect("solver", saved.solver);
+  }
   program::declare_loops(run, sim.system(), tea2d::loops_of(sim.system().form()));
-  if (run.resume()) require_same_run(saved, given, sim);  // backstay
+  const auto require_same = [&] { require_same_run(saved, given, sim); };
+  if (level == program::Information::usual) {
+    if (run.resume()) require_same();  // backstay
+  } else {
+    program::come_back(
+        run, level, {{"density", "energy"}, {"energy"}, {"step", "history", "dt", "eps", "solver"}},
+        [&] { sim.system().start(tea2d::hot_spot_in_a_channel); },
+        [&] {
+          run.result(saved.dt);
+          run.result(saved.eps);
+          run.result(saved.solver);
+        },
+        require_same);
+  }
   for (; sim.step < sim.steps(); ++sim.step) {
-    if (run.checkpoint() == backstay::Outcome::stop) break;  // backstay
+    if (program::checkpoint_stops(run, options.told, sim.step)) break;
     sim.advance();
   }
   sim.finish(left_out_note(run, sim.system()));

@@ -66,6 +66,8 @@ Options parse_options(const std::vector<std::string>& arguments) {
       o.quiet = true;
     } else if (name == "--stored") {
       o.stored = true;
+    } else if (program::take_information(name, argument, o.told)) {
+      continue;
     } else if (name == "--plain") {
       o.plain = true;
     } else if (name == "--help" || name == "-h") {
@@ -76,27 +78,34 @@ Options parse_options(const std::vector<std::string>& arguments) {
     argument.require_no_value();
   }
   if (given.n && given.nx_or_ny) throw std::invalid_argument("give --n, or --nx and --ny, not both");
+  if (o.told.information != program::Information::usual && (o.plain || !o.stored))
+    throw std::invalid_argument("--information needs --stored, and not --plain: it is about loops that are declared");
   return o;
 }
 
 std::string usage() {
-  return "mpirun -n 4 tea2d --n 512 --steps 50 --solver ppcg --csv heat.csv\n"
-         "\n"
-         "Heat spreads from a hot spot through a channel of light material: implicit steps of a linear equation on a\n"
-         "rectangle of cells, protected by backstay. When the same command is given again after a failure, it goes on\n"
-         "from the newest checkpoint and prints the same bytes.\n"
-         "\n"
-         "  --n CELLS           cells along both sides (256)\n"
-         "  --nx CELLS          or: along x\n"
-         "  --ny CELLS          and along y\n"
-         "  --steps N           time steps (100)\n"
-         "  --dt T              length of a time step (0.04)\n"
-         "  --solver NAME       cg, chebyshev or ppcg (cg)\n"
-         "  --eps E             residual that is small enough, against the right-hand side (1e-10)\n"
-         "  --max-iterations N  of one step, those of the preconditioner among them (10000)\n"
-         "  --csv FILE          write the table to FILE at the end\n"
-         "  --quiet             no table\n"
-         "  --stored            mesh and matrix in arrays, and all that lies between two loops: 20 arrays with ppcg\n"
+  return std::string(
+             "mpirun -n 4 tea2d --n 512 --steps 50 --solver ppcg --csv heat.csv\n"
+             "\n"
+             "Heat spreads from a hot spot through a channel of light material: implicit steps of a linear equation on "
+             "a\n"
+             "rectangle of cells, protected by backstay. When the same command is given again after a failure, it goes "
+             "on\n"
+             "from the newest checkpoint and prints the same bytes.\n"
+             "\n"
+             "  --n CELLS           cells along both sides (256)\n"
+             "  --nx CELLS          or: along x\n"
+             "  --ny CELLS          and along y\n"
+             "  --steps N           time steps (100)\n"
+             "  --dt T              length of a time step (0.04)\n"
+             "  --solver NAME       cg, chebyshev or ppcg (cg)\n"
+             "  --eps E             residual that is small enough, against the right-hand side (1e-10)\n"
+             "  --max-iterations N  of one step, those of the preconditioner among them (10000)\n"
+             "  --csv FILE          write the table to FILE at the end\n"
+             "  --quiet             no table\n"
+             "  --stored            mesh and matrix in arrays, and all that lies between two loops: 20 arrays with "
+             "ppcg\n") +
+         program::information_usage +
          "  --plain             without any protection, to measure what protection costs\n"
          "  --help              this text\n";
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "../information.h"
 #include "grid.h"
 #include "loops.h"
 
@@ -22,6 +23,7 @@ struct Options {
   bool quiet = false;  ///< no table
   bool plain = false;  ///< without backstay
   bool help = false;
+  program::Told told;
 };
 
 /// Throws std::invalid_argument with a sentence for an unknown option or a value that cannot work.

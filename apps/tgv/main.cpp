@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "../come_back.h"
 #include "../declare_loops.h"
 #include "../left_out.h"
 #include "../program.h"
@@ -89,19 +90,36 @@ void simulate_to_the_end(backstay::Session& run, const tgv::Options& options, st
   const auto cube = program::slowest_first(block.cells);
   const auto placed = backstay::block(cube, program::slowest_first(block.lower), program::slowest_first(block.upper));
 
-  run.protect("step", sim.step);                                // backstay
-  run.protect("history", sim.history, backstay::replicated());  // backstay
+  const program::Information level = options.told.information;
+  if (!program::replays(level)) {
+    run.protect("step", sim.step);                                // backstay
+    run.protect("history", sim.history, backstay::replicated());  // backstay
+  }
   for (const NamedField& f : named_fields(sim)) {
     run.protect(f.name, backstay::inside(f.data, with_halo, halos), placed, "1");  // backstay
   }
   const Kept given{sim.solver().dt(), options.output_every};
   Kept saved = given;
-  run.protect("dt", saved.dt);
-  run.protect("output_every", saved.output_every);
+  if (!program::replays(level)) {
+    run.protect("dt", saved.dt);
+    run.protect("output_every", saved.output_every);
+  }
   if (sim.stored() != nullptr) program::declare_loops(run, *sim.stored(), tgv::all_loops());
-  if (run.resume()) require_same_run(saved, given, sim);  // backstay
+  const auto require_same = [&] { require_same_run(saved, given, sim); };
+  if (level == program::Information::usual) {
+    if (run.resume()) require_same();  // backstay
+  } else {
+    const std::vector<std::string> five = {"density", "momentum_x", "momentum_y", "momentum_z", "energy"};
+    program::come_back(
+        run, level, {five, five, {"step", "history", "dt", "output_every"}}, [&] { sim.solver().start_taylor_green(); },
+        [&] {
+          run.result(saved.dt);
+          run.result(saved.output_every);
+        },
+        require_same);
+  }
   for (; sim.step < sim.steps(); ++sim.step) {
-    if (run.checkpoint() == backstay::Outcome::stop) break;  // backstay
+    if (program::checkpoint_stops(run, options.told, sim.step)) break;
     sim.advance();
     sim.show_progress(checkpoint_note(run.status()));
   }

@@ -45,6 +45,8 @@ Options parse_options(const std::vector<std::string>& arguments) {
       o.progress = true;
     } else if (name == "--stored") {
       o.stored = true;
+    } else if (program::take_information(name, argument, o.told)) {
+      continue;
     } else if (name == "--plain") {
       o.plain = true;
     } else if (name == "--help" || name == "-h") {
@@ -55,24 +57,29 @@ Options parse_options(const std::vector<std::string>& arguments) {
     argument.require_no_value();
   }
   if (t_end_given && o.steps) throw std::invalid_argument("give --t-end or --steps, not both");
+  if (o.told.information != program::Information::usual && (o.plain || !o.stored))
+    throw std::invalid_argument("--information needs --stored, and not --plain: it is about loops that are declared");
   return o;
 }
 
 std::string usage() {
-  return "mpirun -n 8 tgv --n 64 --csv curve.csv\n"
-         "\n"
-         "The 3-D Taylor-Green vortex at Reynolds 1600 and Mach 0.1, protected by backstay: when the same command\n"
-         "is given again after a failure, it goes on from the newest checkpoint and prints the same bytes.\n"
-         "\n"
-         "  --n N             points along each side of the cube (64)\n"
-         "  --t-end T         time to run to (12)\n"
-         "  --steps N         or: number of time steps to run\n"
-         "  --cfl C           length of the time step, up to 1.4 (0.6)\n"
-         "  --output-every K  steps between two rows of the table (10)\n"
-         "  --csv FILE        write the table to FILE at the end\n"
-         "  --quiet           no table and no progress\n"
-         "  --progress        show progress also where stderr is not a terminal\n"
-         "  --stored          every quantity of the equations in an array of its own, 65 in all, each loop declared\n"
+  return std::string(
+             "mpirun -n 8 tgv --n 64 --csv curve.csv\n"
+             "\n"
+             "The 3-D Taylor-Green vortex at Reynolds 1600 and Mach 0.1, protected by backstay: when the same command\n"
+             "is given again after a failure, it goes on from the newest checkpoint and prints the same bytes.\n"
+             "\n"
+             "  --n N             points along each side of the cube (64)\n"
+             "  --t-end T         time to run to (12)\n"
+             "  --steps N         or: number of time steps to run\n"
+             "  --cfl C           length of the time step, up to 1.4 (0.6)\n"
+             "  --output-every K  steps between two rows of the table (10)\n"
+             "  --csv FILE        write the table to FILE at the end\n"
+             "  --quiet           no table and no progress\n"
+             "  --progress        show progress also where stderr is not a terminal\n"
+             "  --stored          every quantity of the equations in an array of its own, 65 in all, each loop "
+             "declared\n") +
+         program::information_usage +
          "  --plain           without any protection, to measure what protection costs\n"
          "  --help            this text\n";
 }

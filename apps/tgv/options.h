@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "../information.h"
+
 namespace tgv {
 
 struct Options {
@@ -19,6 +21,7 @@ struct Options {
   bool stored = false;    ///< every quantity of the right-hand side in an array
   bool plain = false;     ///< without backstay
   bool help = false;
+  program::Told told;
 };
 
 /// Throws std::invalid_argument with a sentence for an unknown option or a value that cannot work.

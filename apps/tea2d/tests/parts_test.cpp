@@ -49,6 +49,11 @@ TEST(Options, what_cannot_work_is_refused_with_a_sentence) {
   EXPECT_EQ(refusal({"--solver", "jacobi"}), "--solver takes cg, chebyshev or ppcg, not 'jacobi'");
   EXPECT_EQ(refusal({"--n", "8", "--ny", "9"}), "give --n, or --nx and --ny, not both");
   EXPECT_EQ(refusal({"--csv="}), "--csv needs the name of a file");
+  EXPECT_EQ(refusal({"--stored", "--information", "all"}),
+            "--information takes none, initphase, fast-forward, list, list+fast-forward or triggered, not 'all'");
+  EXPECT_EQ(refusal({"--information", "none"}),
+            "--information needs --stored, and not --plain: it is about loops that are declared");
+  EXPECT_EQ(refusal({"--trigger-every", "0"}), "--trigger-every takes a number from 1 to 1000000000, not '0'");
 }
 
 TEST(Blocks, every_cell_has_one_owner_and_neighbours_know_each_other) {
