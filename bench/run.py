@@ -23,6 +23,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import information
 import init
 import repair
 import saved
@@ -81,6 +82,11 @@ BARS = [
     Bar("saved-per-least", "bytes_per_least", ["tea2d", "clover3d"], 1.05, stores=("shm",), part="select"),
     Bar("clover3d-saved-per-state", "bytes_per_state", ["clover3d"], 0.185, stores=("shm",), part="select"),
     Bar("tea2d-saved-per-state", "bytes_per_state", ["tea2d"], 0.052, stores=("shm",), part="select"),
+    Bar("saved-none-per-least", "none_per_least", ["information"], 1.05, stores=("shm",), part="select"),
+    Bar("saved-told-per-least", "told_per_least", ["information"], 1.01, stores=("shm",), part="select"),
+    Bar("information-tgv-per-state", "tgv_per_state", ["information"], 0.08, stores=("shm",), part="select"),
+    Bar("information-clover3d-per-state", "clover3d_per_state", ["information"], 0.185, stores=("shm",), part="select"),
+    Bar("information-tea2d-per-state", "tea2d_per_state", ["information"], 0.052, stores=("shm",), part="select"),
     Bar("blocked-per-step", "blocked_per_step", ["blocked"], 0.05, stores=("shm",), part="select"),
     Bar("declared-loop-ns", "loop_ns", ["computation"], 100, stores=("shm",), part="select"),
     Bar("declared-access-ns", "access_ns", ["computation"], 10, stores=("shm",), part="select"),
@@ -269,6 +275,8 @@ def table_of(rows: list[dict]) -> str:
             )
         if r["what"] in ("computation", "replay", "blocked", *saved.PROGRAMS):
             lines += ["", saved.told(r)]
+        if r["what"] == "information":
+            lines += ["", information.told(r)]
         if r["what"] in ("repair", "init"):
             lines += ["", (repair if r["what"] == "repair" else init).told(r)]
         if r["what"] == "rebuild":
@@ -355,6 +363,7 @@ def measure_all(options: argparse.Namespace) -> list[dict]:
     if not options.quick and options.only in ("", "select"):
         print("measuring what declarations save and cost", file=sys.stderr, flush=True)
         rows += saved.run(saved.parse(["--build", str(options.build)]))
+        rows += information.run(saved.parse(["--build", str(options.build)]))
     return rows
 
 

@@ -46,6 +46,9 @@ def test_all_met_is_said_only_when_all_are():
         {"what": "replay", "store": "shm", "ranks": 1, "ms_per_1000": 0.5},
         {"what": "tea2d", "store": "shm", "ranks": 1, "bytes_per_least": 1.0, "bytes_per_state": 0.05},
         {"what": "clover3d", "store": "shm", "ranks": 8, "bytes_per_least": 1.01, "bytes_per_state": 0.17},
+        {"what": "information", "store": "shm", "ranks": 1, "none_per_least": 1.02, "told_per_least": 1.0},
+        {"what": "information", "store": "shm", "ranks": 1, "tgv_per_state": 0.077, "tea2d_per_state": 0.05},
+        {"what": "information", "store": "shm", "ranks": 1, "clover3d_per_state": 0.17},
         {"what": "blocked", "store": "shm", "ranks": 4, "blocked_per_step": 0.04},
         tgv | {"what": "weight", "longer": 1.0},
     ]
