@@ -22,6 +22,7 @@
 #include "api/options.h"
 #include "backstay/backstay.hpp"
 #include "base/result.h"
+#include "check/place.h"
 #include "region/region_set.h"
 
 namespace nb = nanobind;
@@ -510,6 +511,7 @@ void add_session(nb::module_& m) {
       .def("prune", [](PySession& self, int count) { self.call("prune()", [&] { self.get().prune(count); }); })
       .def("stopping", [](const PySession& self) { return self.get().stopping(); })
       .def("status", status);
+  m.def("set_caller", backstay::check::set_caller);
   m.def("open_alone", open_alone, nb::rv_policy::take_ownership);
   m.def("open_world", open_world, nb::rv_policy::take_ownership);
   m.def("ends_by_a_signal", backstay::detail::ends_by_a_signal);

@@ -177,6 +177,7 @@ class Session:
         self._watched: dict[str, Optional[int]] = {}  # arrays that may be replaced; see _look_for_replaced()
         self._keeps_way = False  # replay() was called
         self._look = False  # an array has come that was not looked at
+        self._tells_place = "BACKSTAY_OBSERVE" in os.environ  # `backstay advise` wants to know it
         _sessions.add(self)
         if self._several and sys.excepthook is sys.__excepthook__:  # a program that has its own knows what it does
             sys.excepthook = _end_with_all_ranks
@@ -399,6 +400,9 @@ class Session:
 
     def checkpoint(self, now: bool = False) -> Outcome:
         """Takes a checkpoint if one is due, or now. Returns after the capture; never a barrier."""
+        if self._tells_place:
+            frame = sys._getframe(1)
+            _core.set_caller(f"{frame.f_code.co_filename}:{frame.f_lineno}")
         try:
             outcome = self._core.checkpoint(bool(now))
             for moving in self._moving():

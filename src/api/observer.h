@@ -1,57 +1,83 @@
-// The option observe: which regions are read after checkpoint() before they are overwritten, in a program that declares
-// nothing.
+// The option observe: which regions are read after a call of checkpoint() before they are overwritten, in a program that
+// declares nothing.
 #pragma once
 
 #include <unistd.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "api/journal.h"
 #include "check/access_check.h"
+#include "check/place.h"
 #include "region/region_set.h"
 
 namespace backstay::api {
 
-/// A step is what the program does from one call of checkpoint() to the next. It is looked at as a computation that is
-/// declared to overwrite every region; what is false of that is what a checkpoint must save. The first step is looked
-/// at by whole pages, those after it by each value of the regions that are left: what is live never holds a pattern.
-/// On the thread that calls the session. Never throws.
+/// What a step did with a region.
+struct RegionInStep {
+  std::vector<check::Fate> fates;  ///< of its elements; empty: nothing is known of them
+  bool is_unwritten = false;
+  check::CodePlace where;  ///< it was read first
+};
+
+/// What the program did from a call of checkpoint() to the next one.
+struct Step {
+  std::size_t place = 0;  ///< of the call that it begins with
+  bool counts = true;     ///< false: it tells only what became of what the step before left untouched
+  bool follows = false;   ///< the step before this one in the list is the one before this
+  std::vector<std::optional<RegionInStep>> regions;  ///< by their numbers; none: it was not looked at
+};
+
+/// The fates after the calls at one place, of the steps that count together. Where a step leaves an element untouched,
+/// what the steps after it do counts, whichever calls they begin with. By region.
+std::vector<RegionInStep> fates_at(std::size_t place, const std::vector<Step>& steps);
+
+/// A step is looked at as a computation that is declared to overwrite every region; what is false of that is what a
+/// checkpoint must save. The uses of all values are traced in the first step of each place; those that seem to be
+/// overwritten get patterns in the steps after it: what is live never holds one. On the thread that calls the session.
+/// Never throws.
 class Observer {
  public:
-  Observer(const region::RegionSet& regions, int steps) : regions_(regions), steps_(steps) {}
-  void begin_step();
-  void end_step(Journal& journal, int rank);
+  Observer(const region::RegionSet& regions, int steps) : regions_(regions), wanted_(steps) {}
+  void begin_step(const check::CodePlace& place, Journal& journal, int rank);
+  void end_step();
   /// The session ends: the step that runs is no whole one.
   void close(Journal& journal, int rank);
 
  private:
-  struct Seen {
+  struct Region {
     std::string name, type;
-    std::uint64_t bytes = 0, elements = 0;
-    int steps = 0;      ///< in which it was looked at
-    int read = 0;       ///< in which it was read first
-    int unwritten = 0;  ///< in which nothing was written to it, of those that were looked at by pages
-    int by_values = 0;  ///< in which it was looked at by values
-    std::uint64_t pages = 0,
-                  overwritten = 0;  ///< and its pages, and in how many each value was overwritten, the fewest
-    std::uint64_t kept = 0;         ///< elements that were left as they were, the most in a step
-    std::string program;            ///< where it was read first
-    std::uint64_t offset = 0;
-    [[nodiscard]] bool is_open() const { return read == 0 && kept == 0; }
+    std::size_t element = 1;  ///< bytes
+    Extents shape;
+    std::string why;  ///< nothing can be known of it
   };
-  Seen& seen_of(const RegionSpec& spec, const View& view);
+  struct Place {
+    check::CodePlace at;
+    int steps = 0;
+    std::vector<std::vector<check::Fate>> fates;  ///< by region, those of its steps together
+  };
+  std::size_t place_of(const check::CodePlace& at);
+  std::size_t region_of(const RegionSpec& spec, const View& view);
+  [[nodiscard]] bool is_to_be_looked_at(std::size_t place) const;
+  [[nodiscard]] std::vector<bool> traced(std::size_t place, std::size_t region, std::uint64_t elements);
+  void look(std::size_t place);
   void note(const std::vector<check::Finding>& findings, const std::vector<bool>& moved,
-            const std::vector<check::Overwritten>& overwritten);
+            std::vector<RegionInStep> done);
   void tell(Journal& journal, int rank);
+  void tell_of(std::size_t place, std::size_t region, const RegionInStep& done, Journal& journal, int rank) const;
 
   const region::RegionSet& regions_;
   check::AccessCheck check_;
-  std::vector<Seen> seen_;
-  std::vector<std::size_t> now_;  ///< of `seen_`: what is looked at
+  std::vector<Region> known_;
+  std::vector<Place> places_;
+  std::vector<Step> steps_;
+  std::vector<std::size_t> now_;  ///< of `known_`: what is looked at
   std::vector<bool> watched_;     ///< as many
-  int steps_ = 0, done_ = 0;
-  bool told_ = false;
+  int wanted_ = 0, not_counted_ = 0;
+  bool is_first_after_gap_ = true, has_news_ = true;
+  std::size_t place_ = 0;      ///< of the step that runs
   pid_t process_ = getpid();  ///< a child made by fork() tells nothing
 };
 

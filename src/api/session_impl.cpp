@@ -449,9 +449,9 @@ Outcome Session::Impl::checkpoint(bool forced) {
   }
   if (watcher_ && !is_on_its_way()) watcher_->checkpoint();
   if (!observer_) return take(forced);
-  observer_->end_step(*journal_, rank);
+  observer_->end_step();
   const Outcome outcome = take(forced);
-  observer_->begin_step();
+  observer_->begin_step(check::place_of_caller(), *journal_, rank);
   return outcome;
 }
 

@@ -68,12 +68,15 @@ bool AccessCheck::begin(int number, std::vector<Subject> regions, const select::
   mark_shared(watched_);
   if (fenced != nullptr) {
     for (std::size_t r = 0; r < subjects_.size(); ++r)
-      fenced->emplace_back(watched_[r].layout(), subjects_[r].units, fences_->memory()).is_shared =
-          watched_[r].is_shared;
+    {
+      auto& region = fenced->emplace_back(watched_[r].layout(), subjects_[r].units, fences_->memory());
+      region.is_shared = watched_[r].is_shared;
+      region.traced = &subjects_[r].traced;
+    }
     for (const auto& effect : effects) (*fenced)[effect.region].allow(effect);
   }
   auto& spent = spent_[number];
-  const Ranges pages = fenced != nullptr ? fenceable(watched_, own_memory()) : Ranges();
+  const Ranges pages = fenced != nullptr ? fenceable(watched_, own_memory(), fences_->allocations()) : Ranges();
   keep(pages);
   if (fenced != nullptr) fences_->close(pages, spent.times, spent.suspects, closely);
   looking_ = true;
@@ -148,12 +151,16 @@ void AccessCheck::open() {
 }
 
 /// Units that leave bytes of an element out (of 1 or 2 bytes, say) tell nothing of those.
-Overwritten AccessCheck::overwritten(std::size_t region) const {
+std::vector<Fate> AccessCheck::fates(std::size_t region) const {
   const Subject& subject = subjects_[region];
   std::size_t covered = 0;
   for (const auto& unit : subject.units.units) covered += unit.bytes;
   if (!looking_ || given_up_ || fences_ == nullptr || !fences_->is_open(this) || covered != subject.element) return {};
-  return fences_->overwritten(region);
+  return fences_->fates(region);
+}
+
+bool AccessCheck::is_unwritten(std::size_t region) const {
+  return looking_ && !given_up_ && fences_ != nullptr && fences_->is_open(this) && fences_->is_unwritten(region);
 }
 
 std::vector<Finding> AccessCheck::end(const std::vector<View>& now, bool completed, std::vector<bool>& moved) {

@@ -26,6 +26,8 @@ struct Subject {
   std::size_t element = 1;  ///< bytes
   Units units;
   bool is_watched = false;  ///< nothing is said about the others
+  /// Elements, in C order, that hold no pattern while it is looked what becomes of them; empty: none.
+  std::vector<bool> traced = {};
 };
 
 /// One computation at a time. Regions that it does not name may not be touched while it runs, those that it names as
@@ -55,8 +57,10 @@ class AccessCheck {
   static void give_up_all();
   /// All memory can be used again; end() follows.
   void open();
-  /// After open().
-  [[nodiscard]] Overwritten overwritten(std::size_t region) const;
+  /// After open(): of each element, in C order; empty: nothing is known of any.
+  [[nodiscard]] std::vector<Fate> fates(std::size_t region) const;
+  /// After open(): nobody wrote to it.
+  [[nodiscard]] bool is_unwritten(std::size_t region) const;
   /// It has ended. `now`: where the regions lie by now; `completed`: not by an exception. In no order. `moved`: for
   /// each region, that nothing can be said of it, as its memory is another.
   std::vector<Finding> end(const std::vector<View>& now, bool completed, std::vector<bool>& moved);

@@ -23,6 +23,7 @@ namespace backstay::check {
 namespace {
 constexpr greg_t trap_flag = 0x100, backwards = 0x400;
 constexpr std::size_t longest_use = 64;  ///< bytes that one instruction uses, other than a string
+constexpr int most_traced_steps = 2000000;
 
 std::size_t number_of(int signal) { return signal == SIGSEGV ? 0 : 1; }
 
@@ -181,38 +182,55 @@ void Fences::look_at_store(Page& page, const Use& use, const Place& place) {
     note(place, Fault::reads_early, code, use.caller);
   if (store.kind != Store::Kind::sets || use.begin == nullptr)
     return restore_in(page, use.repeated > 0 ? page.begin : use.at,
-                      store.kind == Store::Kind::changes ? use.at + store.bytes : page.begin + page_size);
+                      store.kind == Store::Kind::changes ? use.at + store.bytes : page.begin + page_size,
+                      store.kind == Store::Kind::changes ? Why::read : Why::perhaps_used);
   const auto from = static_cast<std::size_t>(use.at - page.begin), to = static_cast<std::size_t>(end - page.begin);
   for (const std::size_t edge : {from, to}) {
     if (edge >= page_size) continue;
     const std::size_t bit = edge / 4;
     const std::size_t unit = bit > 0 && page.has_long(bit - 1) ? bit - 1 : bit;
-    if (unit * 4 != edge) restore(page, unit);
+    if (unit * 4 != edge) restore(page, unit, Why::perhaps_used);
   }
-  if (to - from < 8 && page.has_long(from / 4)) restore(page, from / 4);
-  if (to - from < 4) restore(page, from / 4);
+  if (to - from < 8 && page.has_long(from / 4)) restore(page, from / 4, Why::perhaps_used);
+  if (to - from < 4) restore(page, from / 4, Why::perhaps_used);
+  for (std::size_t bit = from / 4; bit < to / 4; ++bit)
+    if (has(page.exact->has_pattern, bit) && has(page.exact->traced, bit)) take_pattern(page, bit);
+}
+
+/// What it may read is as it was before.
+void Fences::let_read(Page& page, const Use& use) {
+  protect(page, all_access);
+  page.touched = true;  // perhaps, by another thread
+  if (const std::size_t bytes = load_of(use.code); bytes > 0)
+    return restore_in(page, use.at, use.at + bytes, Why::read);
+  restore_in(page, use.at, use.at + 1, Why::read);
+  if (use.repeated > 0 || gathers(use.code))
+    restore_in(page, page.begin, page.begin + page_size, Why::perhaps_used);
+  else
+    restore_in(page, use.at, use.at + longest_use, Why::perhaps_used);
+}
+
+/// Each has its price, and a page without a pattern is worth less.
+bool Fences::has_steps_left(const Page& page) {
+  if (page.is_exact() && page.exact->is_traced) return run_->traced_steps++ < most_traced_steps;
+  return run_->steps++ < run_->most_steps;
 }
 
 Fences::Then Fences::look_at_page(Page& page, const Use& use) {
   const Place place = place_at(use.at);
-  const bool repeats_itself = use.repeated > 0;
   if (use.write) {
     protect(page, all_access);
     look_at_store(page, use, place);
   } else {
     look_at_read(page, use, place);
-    if (page.is_exact()) {
-      protect(page, all_access);
-      page.touched = true;  // perhaps, by another thread
-      if (repeats_itself || gathers(use.code))
-        restore_in(page, page.begin, page.begin + page_size);
-      else
-        restore_in(page, use.at, use.at + longest_use);
-    }
+    if (page.is_exact()) let_read(page, use);
   }
   page.touched = page.touched || use.write;
+  page.written = page.written || use.write;
   const bool is_alike = !page.is_exact() && rule_of(page);
-  if (run_->steps >= run_->most_steps || (use.write && is_alike)) {
+  // A lock that lies beside an array: whoever waits for it in the kernel needs its page.
+  const bool may_be_a_lock = use.write && place.region == nullptr && is_atomic(use.code);
+  if (may_be_a_lock || (use.write && is_alike)) {
     open_page(page);
     return Then::go_on;
   }
@@ -221,8 +239,11 @@ Fences::Then Fences::look_at_page(Page& page, const Use& use) {
     page.closed = PROT_READ;  // that it is written is still to be seen
     return Then::go_on;
   }
-  ++run_->steps;
-  return repeats_itself ? Then::keep_open : Then::step;
+  if (!has_steps_left(page)) {
+    open_page(page);
+    return Then::go_on;
+  }
+  return use.repeated > 0 ? Then::keep_open : Then::step;
 }
 
 /// One that another thread has opened by now is tried again, as is what was closed when the fault happened.
@@ -240,10 +261,7 @@ void Fences::after_step(std::byte* at, std::size_t bytes) {
     const auto first = static_cast<std::size_t>(at - page->begin) / 4;
     for (std::size_t bit = first - std::min<std::size_t>(first, 1); bit < std::min(first + bytes / 4, page_size / 4);
          ++bit)
-      if (has(page->exact->has_pattern, bit) && !holds_pattern(*page, bit)) {
-        clear(page->exact->has_pattern, bit);
-        --page->exact->left;
-      }
+      if (has(page->exact->has_pattern, bit) && !holds_pattern(*page, bit)) take_pattern(*page, bit);
     if (!page->is_exact() && rule_of(*page)) return open_page(*page);
   }
   protect(*page, page->closed);
@@ -381,7 +399,8 @@ void Fences::hook_open(const void* memory, std::size_t bytes, int writes, const 
     if (page.is_exact()) {
       fences.protect(page, all_access);
       page.touched = true;
-      fences.restore_in(page, page.begin, page.begin + page_size);
+      fences.restore_in(page, first, end, Why::read);
+      fences.restore_in(page, page.begin, page.begin + page_size, Why::perhaps_used);
     }
     page.closed = PROT_READ;
     fences.protect(page, PROT_READ);

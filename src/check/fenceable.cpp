@@ -1,28 +1,20 @@
 #include "check/fenceable.h"
 
 #include <algorithm>
-#include <cstring>
+#include <iterator>
 
 #include "check/own_pages.h"
 
 namespace backstay::check {
 
 namespace {
-/// malloc of glibc gives a large array pages of its own, with 16 bytes before it: the last 8 are the length, of which
-/// the second bit says so.
-bool has_pages_of_its_own(const Layout& layout) {
-#ifdef __GLIBC__
-  constexpr std::uintptr_t header = 16, flags = 7, has_own_pages = 2;
-  const std::byte* const chunk = layout.begin() - header;
-  if (page_of(layout.begin()) != chunk) return false;
-  std::uintptr_t length = 0;
-  std::memcpy(&length, layout.begin() - sizeof(length), sizeof(length));
-  return (length & flags) == has_own_pages && (length & ~flags) % page_size == 0 &&
-         (length & ~flags) >= static_cast<std::uintptr_t>(layout.end() - chunk) &&
-         (length & ~flags) < static_cast<std::uintptr_t>(layout.end() - chunk) + page_size;
-#else
-  return false;
-#endif
+/// The pages of a region, as far as they belong to the allocation that has it; without one, the region itself.
+std::pair<std::byte*, std::byte*> reach_of(const Layout& layout, const Ranges& allocations) {
+  const auto behind = std::upper_bound(allocations.begin(), allocations.end(), layout.begin(),
+                                       [](const std::byte* at, const auto& one) { return at < one.first; });
+  if (behind == allocations.begin() || layout.end() > std::prev(behind)->second) return {layout.begin(), layout.end()};
+  const auto& [begin, end] = *std::prev(behind);
+  return {std::max(begin, page_of(layout.begin())), std::min(end, page_behind(layout.end()))};
 }
 
 /// The bytes of one period of an array of structs that belong to no region are too few for anything to be there.
@@ -59,17 +51,15 @@ bool may_share(const Layout& a, const Layout& b) {
 }
 }  // namespace
 
-Ranges fenceable(const std::vector<Watched>& regions, const Ranges& own) {
+Ranges fenceable(const std::vector<Watched>& regions, const Ranges& own, const Ranges& allocations) {
   Ranges all;
   for (const auto& region : regions) {
     const auto& layout = region.layout();
-    if (!layout.is_usable() || common(own, {{layout.begin(), layout.end()}}) != Ranges{{layout.begin(), layout.end()}})
-      continue;
+    if (!layout.is_usable()) continue;
+    const auto reach = reach_of(layout, allocations);
+    if (common(own, {reach}) != Ranges{reach}) continue;
     if (!layout.is_dense() && !is_filled(regions, layout)) continue;
-    if (has_pages_of_its_own(layout))
-      all.emplace_back(page_of(layout.begin()), page_behind(layout.end()));
-    else
-      all.emplace_back(layout.begin(), layout.end());
+    all.push_back(reach);
   }
   return whole_pages(joined(std::move(all)));
 }

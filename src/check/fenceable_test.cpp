@@ -28,7 +28,7 @@ class FenceableTest : public ::testing::Test {
   std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> pages() {
     mark_shared(regions_);
     std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> out;
-    for (const auto& [begin, end] : fenceable(regions_, own_memory()))
+    for (const auto& [begin, end] : fenceable(regions_, own_memory(), allocations_))
       out.emplace_back((begin - memory_) / static_cast<std::ptrdiff_t>(page_size),
                        (end - memory_) / static_cast<std::ptrdiff_t>(page_size));
     return out;
@@ -36,11 +36,28 @@ class FenceableTest : public ::testing::Test {
   using Pages = std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>>;
   std::byte* memory_;
   std::vector<Watched> regions_;
+  Ranges allocations_;
 };
 
 TEST_F(FenceableTest, pages_with_other_memory_are_left_alone) {
   add(100 * 8, 8, {1024}, {8});  // from page 0 into page 2
   EXPECT_EQ(pages(), (Pages{{1, 2}}));
+}
+
+TEST_F(FenceableTest, pages_of_its_own_allocation_are_closed_with_it) {
+  allocations_ = {{memory_, memory_ + 3 * page_size}, {memory_ + 4 * page_size, memory_ + 5 * page_size}};
+  add(100 * 8, 8, {1024}, {8});  // from page 0 into page 2
+  EXPECT_EQ(pages(), (Pages{{0, 3}}));
+  allocations_[0].second -= 8;  // the rest of page 2 belongs to somebody else
+  EXPECT_EQ(pages(), (Pages{{0, 2}}));
+  allocations_[0].first += 104 * 8;  // this is not the allocation that has it
+  EXPECT_EQ(pages(), (Pages{{1, 2}}));
+}
+
+TEST_F(FenceableTest, far_pages_of_its_allocation_are_left_open) {
+  allocations_ = {{memory_, memory_ + 16 * page_size}};
+  add(3 * page_size + 8, 8, {512}, {8});
+  EXPECT_EQ(pages(), (Pages{{3, 5}}));
 }
 
 TEST_F(FenceableTest, regions_side_by_side_share_a_page) {

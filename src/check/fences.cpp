@@ -19,6 +19,12 @@ constexpr std::uint64_t first_turns = 4;
 /// In a computation, of some microseconds each.
 constexpr int most_steps = 30000, most_steps_for_all = 4000000;
 constexpr std::size_t words_of_four = page_size / 4;
+
+/// Of an element whose parts differ.
+Fate together_of(Fate a, Fate b) {
+  if (a == Fate::read || b == Fate::read) return Fate::read;
+  return std::max(a, b) <= Fate::overwritten ? std::min(a, b) : Fate::unknown;
+}
 }  // namespace
 
 Fences* Fences::present_ = nullptr;
@@ -55,11 +61,20 @@ std::pmr::vector<Watched>* Fences::begin(const void* owner, std::size_t regions)
   return &run.regions;
 }
 
+Ranges Fences::allocations() const {
+  Ranges out;
+  backstay_check_memory found;
+  for (std::size_t at = 0; services_->memory(&at, &found) != 0;)
+    out.emplace_back(static_cast<std::byte*>(found.begin), static_cast<std::byte*>(found.end));
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
 void Fences::close(const Ranges& ranges, std::uint64_t turn, const Suspects& suspects, Closely closely) {
   run_->most_steps = closely == Closely::all ? most_steps_for_all : most_steps;
   run_->seen.resize(run_->regions.size());
   add_pages(ranges, turn);
-  if (closely != Closely::by_page) give_patterns(turn, suspects, closely);
+  give_patterns(turn, suspects, closely);
   auto& pages = run_->pages;
   const QuietHold hold;  // no memory is given back from here on: that comes to hook_forget()
   ++changes_;
@@ -145,24 +160,28 @@ void Fences::give_pattern(Page& page, const Suspects& suspects, Closely closely)
       if (!region.rule_of(index).first_written) return;
       for (const auto& unit : region.units()) {
         std::byte* const at = element + unit.offset;
-        if (at + unit.bytes <= page.begin || at >= page.begin + page_size) continue;
         const bool is_whole = at >= page.begin && at + unit.bytes <= page.begin + page_size &&
                               reinterpret_cast<std::uintptr_t>(at) % unit.bytes == 0;
-        const std::uint64_t pattern = pattern_at(at);
+        if (!is_whole) continue;
         const auto bit = static_cast<std::size_t>(at - page.begin) / 4;
-        if (!is_whole || std::memcmp(at, &pattern, unit.bytes) == 0 ||
-            (unit.bytes == 4 && closely != Closely::all &&
-             (suspected == suspects.end() || !has(suspected->second, bit)))) {
-          exact.is_partial = true;
+        if (unit.bytes == 4 && closely != Closely::all && (suspected == suspects.end() || !has(suspected->second, bit)))
           continue;
-        }
-        std::memcpy(at, &pattern, unit.bytes);
-        set(exact.has_pattern, bit);
-        if (unit.bytes == 8) set(exact.is_long, bit);
-        ++exact.left;
+        give_pattern_to(exact, page.begin, at, unit.bytes, region.is_traced(index));
       }
     });
   }
+}
+
+void Fences::give_pattern_to(Exact& exact, const std::byte* page, std::byte* unit, std::size_t bytes, bool is_traced) {
+  const std::uint64_t pattern = pattern_at(unit);
+  if (!is_traced && std::memcmp(unit, &pattern, bytes) == 0) return;
+  if (!is_traced) std::memcpy(unit, &pattern, bytes);
+  const auto bit = static_cast<std::size_t>(unit - page) / 4;
+  set(exact.has_pattern, bit);
+  if (bytes == 8) set(exact.is_long, bit);
+  if (is_traced) set(exact.traced, bit);
+  exact.is_traced = exact.is_traced && is_traced;
+  ++exact.left;
 }
 
 Fences::Page* Fences::page_at(const std::byte* address) {
@@ -178,42 +197,51 @@ std::uint64_t Fences::pattern_at(const std::byte* unit) const {
   return mixed ^ mixed >> 32;
 }
 
-/// It was given one, and nobody has overwritten that.
+/// It was given one, and nobody has overwritten that; of a value that is traced: it was not used.
 bool Fences::holds_pattern(const Page& page, std::size_t bit) const {
   if (page.exact == nullptr || !has(page.exact->has_pattern, bit)) return false;
+  if (has(page.exact->traced, bit)) return true;
   const std::byte* const unit = page.begin + bit * 4;
   const std::uint64_t pattern = pattern_at(unit);
   return std::memcmp(unit, &pattern, has(page.exact->is_long, bit) ? 8 : 4) == 0;
 }
 
+/// It is overwritten.
+void Fences::take_pattern(Page& page, std::size_t bit) {
+  clear(page.exact->has_pattern, bit);
+  set(page.exact->overwritten, bit);
+  --page.exact->left;
+}
+
 /// Unless it was overwritten; another thread may do that at this moment. The page can be written to.
-void Fences::restore(Page& page, std::size_t bit) {
+void Fences::restore(Page& page, std::size_t bit, Why why) {
   Exact& exact = *page.exact;
   if (!has(exact.has_pattern, bit)) return;
-  clear(exact.has_pattern, bit);
-  --exact.left;
+  const bool is_traced = has(exact.traced, bit);
   std::byte* const unit = page.begin + bit * 4;
   const auto put_back = [&]<class Word>(Word pattern) {
     Word before;
     std::memcpy(&before, exact.before.data() + bit * 4, sizeof before);
-    if (__atomic_compare_exchange_n(reinterpret_cast<Word*>(unit), &pattern, before, false, __ATOMIC_SEQ_CST,
-                                    __ATOMIC_SEQ_CST))
-      exact.is_partial = true;
+    return __atomic_compare_exchange_n(reinterpret_cast<Word*>(unit), &pattern, before, false, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_SEQ_CST);
   };
-  if (has(exact.is_long, bit))
-    put_back(pattern_at(unit));
-  else
-    put_back(static_cast<std::uint32_t>(pattern_at(unit)));
+  if (!is_traced && !(has(exact.is_long, bit) ? put_back(pattern_at(unit))
+                                              : put_back(static_cast<std::uint32_t>(pattern_at(unit)))))
+    return take_pattern(page, bit);
+  clear(exact.has_pattern, bit);
+  --exact.left;
+  if (why == Why::read) set(exact.read, bit);
+  if (why == Why::opened && is_traced) set(exact.unseen, bit);
 }
 
 /// All that has a byte in it.
-void Fences::restore_in(Page& page, const std::byte* from, const std::byte* to) {
+void Fences::restore_in(Page& page, const std::byte* from, const std::byte* to, Why why) {
   if (page.exact == nullptr || page.exact->left == 0) return;
   const auto first = std::max<std::ptrdiff_t>(from - page.begin, 0) / 4;
   const auto last = (std::min<std::ptrdiff_t>(to - page.begin, page_size) + 3) / 4;
   for (auto bit = std::max<std::ptrdiff_t>(first - 1, 0); bit < last; ++bit) {
     const auto b = static_cast<std::size_t>(bit);
-    if (bit >= first || has(page.exact->is_long, b)) restore(page, b);
+    if (bit >= first || has(page.exact->is_long, b)) restore(page, b, why);
   }
 }
 
@@ -224,7 +252,7 @@ void Fences::protect(Page& page, int protection) {
   // The system has no room for one more mapping: those that are alike become one, and nothing is looked at any further.
   open_every_page();
   for (auto& other : run_->pages) {
-    if (!other.open) restore_in(other, other.begin, other.begin + page_size);
+    if (!other.open) restore_in(other, other.begin, other.begin + page_size, Why::opened);
     other.now = all_access;
     other.open = true;
   }
@@ -234,7 +262,7 @@ void Fences::protect(Page& page, int protection) {
 void Fences::open_page(Page& page) {
   if (page.open) return;
   protect(page, all_access);
-  restore_in(page, page.begin, page.begin + page_size);
+  restore_in(page, page.begin, page.begin + page_size, Why::opened);
   page.open = true;
 }
 
@@ -301,7 +329,7 @@ std::vector<Finding> Fences::end(const std::vector<bool>& moved, Suspects& suspe
   const QuietHold hold;
   for (auto& page : run_->pages)
     if (!page.open && (!some_moved || !common(there, {{page.begin, page.begin + page_size}}).empty()))
-      restore_in(page, page.begin, page.begin + page_size);
+      restore_in(page, page.begin, page.begin + page_size, Why::opened);
   run_.reset();
   owner_ = nullptr;
   return out;
@@ -326,22 +354,43 @@ bool Fences::is_skipped(const Watched& region, const std::byte* element) {
   return region.counts_elements() ? held > 0 && held == region.units().size() : held > 0;
 }
 
-Overwritten Fences::overwritten(std::size_t number) {
+Fate Fences::fate_at(const std::byte* unit) {
+  const Page* const page = page_at(unit);
+  if (page == nullptr || page->exact == nullptr) return Fate::unknown;
+  const Exact& exact = *page->exact;
+  const auto bit = static_cast<std::size_t>(unit - page->begin) / 4;
+  const bool is_traced = has(exact.traced, bit);
+  if (has(exact.read, bit)) return Fate::read;
+  if (has(exact.unseen, bit)) return Fate::unseen;
+  if (has(exact.has_pattern, bit) && holds_pattern(*page, bit)) return Fate::untouched;
+  if (!has(exact.overwritten, bit) && !has(exact.has_pattern, bit)) return Fate::unknown;
+  return is_traced ? Fate::seems_overwritten : Fate::overwritten;
+}
+
+std::vector<Fate> Fences::fates(std::size_t number) {
   const Watched& region = run_->regions[number];
   const auto& layout = region.layout();
   if (run_->is_early || region.is_gone || region.is_shared || !layout.is_usable() || !region.is_first_written())
     return {};
-  for (const Seen& seen : run_->seen[number])
-    if (seen.times > 0) return {};
-  Overwritten out;
-  for (const std::byte* at = page_of(layout.begin()); at < layout.end(); at += page_size, ++out.all) {
-    const Page* const page = page_at(at);
-    if (page == nullptr || page->exact == nullptr || page->exact->is_partial) continue;
-    bool is_whole = true;
-    for (std::size_t bit = 0; bit < words_of_four && is_whole; ++bit) is_whole = !holds_pattern(*page, bit);
-    out.pages += is_whole ? 1 : 0;
-  }
+  std::vector<Fate> out;
+  out.reserve(static_cast<std::size_t>(layout.volume()));
+  layout.for_each(layout.all(), [&](const std::byte* element, const Index&) {
+    std::optional<Fate> together;
+    for (const auto& unit : region.units()) {
+      const Fate one = fate_at(element + unit.offset);
+      together = !together || *together == one ? one : together_of(*together, one);
+    }
+    out.push_back(together.value_or(Fate::unknown));
+  });
   return out;
+}
+
+bool Fences::is_unwritten(std::size_t number) {
+  const auto& layout = run_->regions[number].layout();
+  if (run_->is_early || run_->regions[number].is_gone || !layout.is_usable()) return false;
+  for (const std::byte* at = page_of(layout.begin()); at < layout.end(); at += page_size)
+    if (const Page* const page = page_at(at); page == nullptr || page->open || page->written) return false;
+  return true;
 }
 
 void Fences::look_for_skipped(std::size_t number, Finding& skipped) {

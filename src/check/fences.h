@@ -34,7 +34,6 @@ using Suspects = std::map<const std::byte*, Bits>;
 /// How closely pages are looked at of what is to be overwritten.
 enum class Closely {
   in_turns,  ///< some of them by their values, others each time
-  by_page,   ///< none by its values
   all,       ///< all of them, whatever it takes
 };
 
@@ -62,8 +61,12 @@ class Fences {
   void open(bool early);
   /// After open(), for each region: its memory is another by now, or gone.
   std::vector<Finding> end(const std::vector<bool>& moved, Suspects& suspects);
-  /// Between open() and end().
-  [[nodiscard]] Overwritten overwritten(std::size_t region);
+  /// Between open() and end(): of each element, in C order; empty: nothing is known of any.
+  [[nodiscard]] std::vector<Fate> fates(std::size_t region);
+  /// Between open() and end(): nothing was written to its pages, and they were looked at to the end.
+  [[nodiscard]] bool is_unwritten(std::size_t region);
+  /// Those of some size that the program has, in order.
+  [[nodiscard]] Ranges allocations() const;
   /// The region's memory was given back meanwhile.
   [[nodiscard]] bool is_gone(std::size_t region) const { return run_->regions[region].is_gone; }
 
@@ -73,13 +76,21 @@ class Fences {
   Fences& operator=(const Fences&) = delete;
 
  private:
-  /// A page with a pattern in it, and what it held before.
+  /// A page that is looked at value by value, and what it held before.
   struct Exact {
     std::array<std::byte, page_size> before;
-    Bits has_pattern{};  ///< of a value of 8 bytes, the first 4
+    Bits has_pattern{};  ///< of a value of 8 bytes, the first 4; of one that is traced: it was not used yet
     Bits is_long{};      ///< those of 8
+    Bits traced{};       ///< those without a pattern
+    bool is_traced = true;  ///< all of them
+    Bits read{}, overwritten{}, unseen{};  ///< what became of the first 4 bytes, as Fate says; none: `unknown`
     int left = 0;
-    bool is_partial = false;  ///< something in it got no pattern, or lost it other than by being overwritten
+  };
+  /// Why a value loses its pattern other than by being overwritten.
+  enum class Why {
+    read,
+    perhaps_used,
+    opened,  ///< the page is not looked at any further
   };
   struct Page {
     std::byte* begin = nullptr;
@@ -88,6 +99,7 @@ class Fences {
     int now = 0;           ///< the one that it has, perhaps for one instruction
     bool open = false;     ///< for the rest of the computation
     bool touched = false;  ///< something may have been written to it
+    bool written = false;  ///< an instruction did
     bool is_known = false;
     std::optional<Rule> common = {};  ///< where `is_known`: the rule of all its elements; none: they differ
     [[nodiscard]] bool is_exact() const { return exact != nullptr && exact->left > 0; }
@@ -109,6 +121,7 @@ class Fences {
     std::pmr::vector<std::array<Seen, 3>> seen;
     std::uint64_t seed = 0;
     int steps = 0, most_steps = 0;
+    int traced_steps = 0;  ///< in pages without a pattern
     bool is_early = false;  ///< nothing is known of what it has left undone
     enum class State { begins, closed, over } state = State::begins;
   };
@@ -138,8 +151,11 @@ class Fences {
   void give_pattern(Page& page, const Suspects& suspects, Closely closely);
   [[nodiscard]] std::uint64_t pattern_at(const std::byte* unit) const;
   [[nodiscard]] bool holds_pattern(const Page& page, std::size_t bit) const;
-  void restore(Page& page, std::size_t bit);
-  void restore_in(Page& page, const std::byte* from, const std::byte* to);
+  void give_pattern_to(Exact& exact, const std::byte* page, std::byte* unit, std::size_t bytes, bool is_traced);
+  void restore(Page& page, std::size_t bit, Why why);
+  void restore_in(Page& page, const std::byte* from, const std::byte* to, Why why);
+  void take_pattern(Page& page, std::size_t bit);
+  [[nodiscard]] Fate fate_at(const std::byte* unit);
   void open_page(Page& page);
   void open_every_page();
   void protect(Page& page, int protection);
@@ -164,6 +180,8 @@ class Fences {
   Then look_at(const Use& use);
   Then look_at_page(Page& page, const Use& use);
   void look_at_read(Page& page, const Use& use, const Place& place);
+  void let_read(Page& page, const Use& use);
+  [[nodiscard]] bool has_steps_left(const Page& page);
   void look_at_store(Page& page, const Use& use, const Place& place);
   void after_step(std::byte* at, std::size_t bytes);
   [[nodiscard]] Place place_at(const std::byte* address) const;

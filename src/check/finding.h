@@ -14,10 +14,14 @@ enum class Fault {
   skips,        ///< elements that it declares to overwrite, and does not
 };
 
-/// Of a region no value of which was read before it was overwritten.
-struct Overwritten {
-  std::uint64_t pages = 0;  ///< in which each of its values was seen to be overwritten; 0 also if anything was read
-  std::uint64_t all = 0;    ///< pages in which it lies
+/// What became of an element that is declared to be overwritten. Of several, the greatest counts.
+enum class Fate : std::uint8_t {
+  unseen,             ///< looking was given up before anything was seen
+  seems_overwritten,  ///< before it was read, by the instructions that were looked at
+  overwritten,        ///< before it was read: it held a pattern, which is gone
+  untouched,
+  unknown,  ///< perhaps read, or overwritten in part; or its page was not looked at
+  read,     ///< before it was overwritten
 };
 
 struct Finding {

@@ -35,6 +35,11 @@ struct backstay_check_thread {
   unsigned long long unknown_since;
 };
 
+/** An allocation of the program's. */
+struct backstay_check_memory {
+  void *begin, *end; /**< what it has for itself: whole pages, if it has pages of its own. NULL: there is none */
+};
+
 /** What the preloaded library has. */
 struct backstay_check_services {
   size_t version; /**< backstay_check_version */
@@ -43,13 +48,15 @@ struct backstay_check_services {
   struct backstay_check_thread* (*thread)(void);
   int (*action)(int signal, const struct sigaction* wanted, struct sigaction* before); /**< the real one */
   int (*protect)(void* memory, size_t bytes, int protection);                          /**< likewise, mprotect() */
+  /** The next allocation that is there and of 16 KiB or more, from number `*at` on, which moves behind it; 0: none. */
+  int (*memory)(size_t* at, struct backstay_check_memory* found);
 };
 
 /** Found by dlsym(). NULL: there is one in this process already. */
 typedef const struct backstay_check_services* (*backstay_check_attach_function)(
     const struct backstay_check_hooks* hooks);
 #define BACKSTAY_CHECK_ATTACH "backstay_check_attach"
-enum { backstay_check_version = 1 };
+enum { backstay_check_version = 2 };
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,7 @@ struct Prefixes {
   bool masked = false;      ///< EVEX with a mask: not all is written
   bool is_evex = false;     ///< short displacements count in bytes of the operand
   bool in_segment = false;  ///< FS or GS
+  bool is_locked = false;   ///< F0
   int index = 0, base = 0;  ///< what is added to the numbers of these registers
   std::size_t vector = 16;  ///< bytes of the register
   int map = 0;              ///< 0: one byte; 1: 0F; others
@@ -51,6 +52,7 @@ bool read_vector_prefix(const unsigned char*& code, Prefixes& p) {
 bool read_prefixes(const unsigned char*& code, Prefixes& p) {
   for (int i = 0; i < 4; ++i, ++code) {
     p.in_segment = p.in_segment || *code == 0x64 || *code == 0x65;
+    p.is_locked = p.is_locked || *code == 0xf0;
     if (*code == 0x66)
       p.operand_16 = true;
     else if (*code == 0xf2 || *code == 0xf3) {
@@ -151,6 +153,88 @@ Store store_of_two_bytes(unsigned char opcode, const Prefixes& p) {
       return {};
   }
 }
+
+std::size_t load_of_one_byte(unsigned char opcode, unsigned char modrm, const Prefixes& p) {
+  const std::size_t bytes = (opcode & 1) != 0 ? operand(p) : 1;
+  const int extension = modrm >> 3 & 7;
+  if (opcode < 0x40) {  // arithmetic; of those that write only cmp comes here
+    const int kind = opcode & 7;
+    return kind == 2 || kind == 3 || (kind < 2 && opcode >= 0x38) ? bytes : 0;
+  }
+  switch (opcode) {
+    case 0x63:  // movslq
+      return 4;
+    case 0x69:  // imul
+    case 0x6b:
+    case 0x81:  // cmp with a constant
+    case 0x83:
+      return operand(p);
+    case 0x80:
+    case 0x84:  // test
+    case 0x85:
+    case 0x8a:  // mov
+    case 0x8b:
+      return bytes;
+    case 0xf6:  // test, mul, div
+    case 0xf7:
+      return extension == 2 || extension == 3 ? 0 : bytes;
+    default:
+      return 0;
+  }
+}
+
+/// Opcodes behind 0F, with or without a vector prefix.
+std::size_t load_of_two_bytes(unsigned char opcode, const Prefixes& p) {
+  const std::size_t of_kind = p.pp == 2 ? 4 : p.pp == 3 ? 8 : p.vector;  // ss, sd, or all of a register
+  if ((opcode & 0xf0) == 0x40) return p.is_vector ? 0 : operand(p);      // cmov
+  if (opcode >= 0x51 && opcode <= 0x5f && opcode != 0x5b) return of_kind;  // sqrt to max, cvtss2sd
+  switch (opcode) {
+    case 0x10:  // movups, movupd, movss, movsd
+    case 0xc2:  // cmp
+      return of_kind;
+    case 0x2e:  // ucomis, comis
+    case 0x2f:
+      return p.pp == 1 ? 8 : 4;
+    case 0x2a:  // cvtsi2sd
+      return p.pp >= 2 && !p.wide ? 4 : 8;
+    case 0x2c:  // cvttsd2si
+    case 0x2d:
+      return p.pp == 2 ? 4 : p.pp == 3 ? 8 : 16;
+    case 0x12:  // movlps, movhps, and those that double what they read
+    case 0x16:
+    case 0x14:  // unpck
+    case 0x15:
+    case 0x28:  // movaps
+    case 0x5b:  // cvtdq2ps
+    case 0x6f:  // movdqa, movdqu
+    case 0xc6:  // shuf
+      return p.vector;
+    case 0x6e:  // movd, movq
+      return p.wide ? 8 : 4;
+    case 0x7e:
+      return p.pp == 2 ? 8 : 0;
+    case 0xaf:  // imul
+      return p.is_vector ? 0 : operand(p);
+    case 0xb6:  // movzx, movsx
+    case 0xbe:
+      return p.is_vector ? 0 : 1;
+    case 0xb7:
+    case 0xbf:
+      return p.is_vector ? 0 : 2;
+    default:
+      return 0;
+  }
+}
+
+/// Opcodes behind 0F 38, with a vector prefix.
+std::size_t load_of_three_bytes(unsigned char opcode, const Prefixes& p) {
+  if (opcode == 0x18) return 4;  // vbroadcastss
+  if (opcode == 0x19) return 8;  // vbroadcastsd
+  const int column = opcode & 15;
+  if (p.pp != 1 || opcode < 0x96 || opcode > 0xbf || column < 6) return 0;  // vfmadd and its kin
+  const bool is_scalar = column >= 9 && (column & 1) != 0;
+  return is_scalar ? (p.wide ? 8 : 4) : p.vector;
+}
 }  // namespace
 
 Store store_of(const unsigned char* code) {
@@ -194,6 +278,20 @@ std::uintptr_t address_of(const unsigned char* code, const Registers& registers)
   std::int32_t displacement = 0;
   std::memcpy(&displacement, at, sizeof displacement);
   return out + static_cast<std::uintptr_t>(std::intptr_t{displacement});
+}
+
+bool is_atomic(const unsigned char* code) {
+  Prefixes p;
+  if (!read_prefixes(code, p) || p.is_vector) return false;
+  return p.is_locked || (p.map == 0 && (*code & 0xfe) == 0x86);
+}
+
+std::size_t load_of(const unsigned char* code) {
+  Prefixes p;
+  if (!read_prefixes(code, p) || (code[1] & 0xc0) == 0xc0) return 0;
+  if (p.map == 0) return p.is_vector ? 0 : load_of_one_byte(code[0], code[1], p);
+  if (p.map == 1) return load_of_two_bytes(code[0], p);
+  return p.map == 2 && p.is_vector ? load_of_three_bytes(code[0], p) : 0;
 }
 
 bool gathers(const unsigned char* code) {

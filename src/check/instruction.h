@@ -30,6 +30,12 @@ using Registers = std::array<std::uintptr_t, 16>;
 /// Where a store that is known begins, before it is done; 0: that cannot be told.
 std::uintptr_t address_of(const unsigned char* code, const Registers& registers);
 
+/// Changes memory as locks do: with the prefix LOCK, or by xchg.
+bool is_atomic(const unsigned char* code);
+
+/// How many bytes a load reads at most; 0: that is not known.
+std::size_t load_of(const unsigned char* code);
+
 /// Reads from several addresses, in the order of none.
 bool gathers(const unsigned char* code);
 

@@ -59,4 +59,10 @@ std::byte* Layout::address_of(const Index& index) const {
   return address;
 }
 
+std::size_t Layout::number_of(const Index& index) const {
+  std::int64_t number = 0;
+  for (std::size_t d = 0; d < dimensions_; ++d) number = number * shape_[d] + index[d];
+  return static_cast<std::size_t>(number);
+}
+
 }  // namespace backstay::check

@@ -34,6 +34,12 @@ class Layout {
   bool index_of(const std::byte* address, Index& index) const;
   /// Whether `box` has it.
   [[nodiscard]] bool has(const Box& box, const Index& index) const;
+  /// All of it.
+  [[nodiscard]] Box all() const {
+    Box out{};
+    for (std::size_t d = 0; d < dimensions_; ++d) out[d] = {0, shape_[d]};
+    return out;
+  }
   /// Calls `visit(address, index)` for the elements of the box, in C order.
   template <class Visit>
   void for_each(const Box& box, const Visit& visit) const {
@@ -58,6 +64,8 @@ class Layout {
                : data_ + (address - data_) / static_cast<std::ptrdiff_t>(grain_) * static_cast<std::ptrdiff_t>(grain_);
   }
   [[nodiscard]] std::byte* address_of(const Index& index) const;
+  /// Of an element, in C order.
+  [[nodiscard]] std::size_t number_of(const Index& index) const;
 
  private:
   std::byte* data_ = nullptr;

@@ -2,10 +2,15 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#if __has_include(<execinfo.h>)
+#include <execinfo.h>
+#endif
 #include <link.h>
 
+#include <array>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
 #include "base/text.h"
@@ -40,6 +45,34 @@ CodePlace place_of(std::uintptr_t code, std::uintptr_t caller) {
   const auto base = reinterpret_cast<std::uintptr_t>(info.dli_fbase);
   return {info.dli_fname, is_at_a_fixed_place(info.dli_fbase) ? code : code - base,
           info.dli_sname != nullptr ? info.dli_sname : ""};
+}
+
+namespace {
+std::string& told_caller() {
+  thread_local std::string place;
+  return place;
+}
+}  // namespace
+
+void set_caller(std::string place) { told_caller() = std::move(place); }
+
+CodePlace place_of_caller() {
+  if (!told_caller().empty()) return {told_caller(), 0, ""};
+#if __has_include(<execinfo.h>)
+  constexpr int most = 64;
+  std::array<void*, most> frames{};
+  const int count = backtrace(frames.data(), most);
+  Dl_info own{}, info{};
+  if (dladdr(reinterpret_cast<const void*>(&told_caller), &own) == 0) return {};
+  for (int i = 0; i < count; ++i) {
+    const auto code = reinterpret_cast<std::uintptr_t>(frames[static_cast<std::size_t>(i)]);
+    if (!find(code, info) || info.dli_fbase == own.dli_fbase) continue;
+    const std::string_view path = info.dli_fname;
+    // The module for Fortran calls the one for C.
+    if (!path.substr(path.rfind('/') + 1).starts_with("libbackstay")) return place_of(code - 1, 0);
+  }
+#endif
+  return {};
 }
 
 std::string describe(const CodePlace& place) {

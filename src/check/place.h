@@ -15,6 +15,13 @@ struct CodePlace {
 /// Of the instruction at `code`; where that is a function of the C library, of what has called it, if `caller` tells.
 CodePlace place_of(std::uintptr_t code, std::uintptr_t caller);
 
+/// Where the program called the library that this function is in: the first of the callers that lies elsewhere. In a
+/// language whose code is none of the machine, what set_caller() tells.
+CodePlace place_of_caller();
+
+/// For place_of_caller() in this thread, until it is called with an empty text: FILE:LINE.
+void set_caller(std::string place);
+
 /// "at PROGRAM+0xOFFSET, in FUNCTION".
 std::string describe(const CodePlace& place);
 

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,10 +66,77 @@ static int really_protect(void* memory, size_t bytes, int protection) {
   return real_mprotect()(memory, bytes, protection);
 }
 
+/* ---- large allocations ------------------------------------------------------------------------------------------
+ * Noted from the begin of the process, as arrays are older than sessions. Without locks, as a child of fork() might
+ * find them held. */
+
+enum { noted_from = 16384, most_notes = 1 << 15, probes = 64, page_bytes = 4096 };
+
+struct note {
+  uintptr_t key; /* its address; 0: none was here ever; `removed`: it may be used again; `taken`: about to be filled */
+  struct backstay_check_memory memory;
+};
+enum { removed = 1, taken = 2, first_key = 16 };
+static struct note notes[most_notes];
+
+static struct note* note_at(uintptr_t key, size_t probe) { 
+  return &notes[(key / page_bytes * 31 + key / 16 + probe) % most_notes];
+}
+
+/* malloc gives a large one pages of its own, with 16 bytes before it: the last 8 are the length, of which the second
+ * bit says so. */
+static struct backstay_check_memory memory_of(char* at) {
+  size_t length;
+  memcpy(&length, at - sizeof length, sizeof length);
+  struct backstay_check_memory out = {at, at + malloc_usable_size(at)};
+  char* const chunk = at - 2 * sizeof length;
+  if ((length & 7) == 2 && (uintptr_t)chunk % page_bytes == 0 && (length & ~(size_t)7) % page_bytes == 0) {
+    out.begin = chunk;
+    out.end = chunk + (length & ~(size_t)7);
+  }
+  return out;
+}
+
+static void* noted(void* at) {
+  if (at == NULL || malloc_usable_size(at) < noted_from) return at;
+  const uintptr_t key = (uintptr_t)at;
+  for (size_t i = 0; i < probes; ++i) {
+    struct note* const note = note_at(key, i);
+    uintptr_t before = __atomic_load_n(&note->key, __ATOMIC_RELAXED);
+    if (before > removed || !__atomic_compare_exchange_n(&note->key, &before, taken, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+      continue;
+    note->memory = memory_of(at);
+    __atomic_store_n(&note->key, key, __ATOMIC_RELEASE);
+    break;
+  }
+  return at;
+}
+
+static void forget_note(void* at) {
+  if (at == NULL || malloc_usable_size(at) < noted_from) return;
+  for (size_t i = 0; i < probes; ++i) {
+    struct note* const note = note_at((uintptr_t)at, i);
+    const uintptr_t key = __atomic_load_n(&note->key, __ATOMIC_RELAXED);
+    if (key == 0) return;
+    if (key != (uintptr_t)at) continue;
+    __atomic_store_n(&note->key, removed, __ATOMIC_RELEASE);
+    return;
+  }
+}
+
+static int next_memory(size_t* at, struct backstay_check_memory* found) {
+  for (; *at < most_notes; ++*at) {
+    if (__atomic_load_n(&notes[*at].key, __ATOMIC_ACQUIRE) < first_key) continue;
+    *found = notes[(*at)++].memory;
+    return 1;
+  }
+  return 0;
+}
+
 PUBLIC const struct backstay_check_services* backstay_check_attach(const struct backstay_check_hooks* given);
 const struct backstay_check_services* backstay_check_attach(const struct backstay_check_hooks* given) {
   static const struct backstay_check_services services = {
-      backstay_check_version, &watching, &acts, thread_of, really_act, really_protect};
+      backstay_check_version, &watching, &acts, thread_of, really_act, really_protect, next_memory};
   const struct backstay_check_hooks* before = NULL; /* of another copy of the library in this process */
   if (!__atomic_compare_exchange_n(&hooks, &before, given, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) && before != given)
     return NULL;
@@ -327,25 +395,55 @@ PUBLIC long syscall(long number, ...) {
   return real_syscall()(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
 }
 
-/* ---- memory that the program gives back, or whose pages it changes ------------------------------------------------
+/* ---- memory that the program takes and gives back, or whose pages it changes --------------------------------------
  */
+
+REAL(void*, memalign, size_t, size_t);
+PUBLIC void* memalign(size_t alignment, size_t bytes) { return noted(real_memalign()(alignment, bytes)); }
+
+REAL(void*, aligned_alloc, size_t, size_t);
+PUBLIC void* aligned_alloc(size_t alignment, size_t bytes) { return noted(real_aligned_alloc()(alignment, bytes)); }
+
+REAL(int, posix_memalign, void**, size_t, size_t);
+PUBLIC int posix_memalign(void** memory, size_t alignment, size_t bytes) {
+  const int failed = real_posix_memalign()(memory, alignment, bytes);
+  if (failed == 0) (void)noted(*memory);
+  return failed;
+}
+
+/* Arrays get pages of their own, also where the heap has room among others. */
+REAL(void*, malloc, size_t);
+PUBLIC void* malloc(size_t bytes) {
+  if (bytes < noted_from || bytes > SIZE_MAX - page_bytes) return real_malloc()(bytes);
+  return memalign(page_bytes, (bytes + page_bytes - 1) / page_bytes * page_bytes);
+}
+
+REAL(void*, calloc, size_t, size_t);
+PUBLIC void* calloc(size_t count, size_t size) { return noted(real_calloc()(count, size)); }
+
+static void leave(void* memory) {
+  if (memory == NULL) return;
+  if (is_watched()) hooks->forget(memory, malloc_usable_size(memory));
+  forget_note(memory);
+}
 
 REAL(void, free, void*);
 PUBLIC void free(void* memory) {
-  if (is_watched() && memory != NULL) hooks->forget(memory, malloc_usable_size(memory));
+  leave(memory);
   real_free()(memory);
 }
 
+/* One that fails leaves what was there, which is no longer noted then. */
 REAL(void*, realloc, void*, size_t);
 PUBLIC void* realloc(void* memory, size_t bytes) {
-  if (is_watched() && memory != NULL) hooks->forget(memory, malloc_usable_size(memory));
-  return real_realloc()(memory, bytes);
+  leave(memory);
+  return noted(real_realloc()(memory, bytes));
 }
 
 REAL(void*, reallocarray, void*, size_t, size_t);
 PUBLIC void* reallocarray(void* memory, size_t count, size_t size) {
-  if (is_watched() && memory != NULL) hooks->forget(memory, malloc_usable_size(memory));
-  return real_reallocarray()(memory, count, size);
+  leave(memory);
+  return noted(real_reallocarray()(memory, count, size));
 }
 
 REAL(int, munmap, void*, size_t);

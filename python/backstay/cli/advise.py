@@ -18,9 +18,20 @@ from . import common
 
 SETTINGS = {"context_settings": {"allow_interspersed_args": False}}
 
-LEFT_OUT, PERHAPS = "overwritten first", "overwritten where seen"
-# What ranks saw, the worst first: what one of them needs has to be saved.
-ORDER = ("read first", "never written", "overwritten in part", "not known", "not touched", PERHAPS, LEFT_OUT)
+LEFT_OUT, PERHAPS, NOT_KNOWN = "overwritten first", "overwritten where seen", "not known"
+# What a rank saw, the worst first: what one of them needs has to be saved.
+ADVICE = {
+    "read first": "save",
+    "read first in part": "save",
+    "never written": "save, or protect_static",
+    "overwritten in part": "save",
+    NOT_KNOWN: "save",
+    "not touched": "save",
+    PERHAPS: "leave out?",
+    LEFT_OUT: "leave out",
+}
+ORDER = tuple(ADVICE)
+SMALL = "below 16 KiB, or beside other data in memory"
 
 
 def advise(
@@ -37,7 +48,7 @@ def advise(
     """
     try:
         if steps < 2:
-            raise Problem(f"--steps {steps}: give 2 or more, as the first is looked at by memory pages only.")
+            raise Problem(f"--steps {steps}: give 2 or more, as nothing is proven in the first.")
         with tempfile.TemporaryDirectory(prefix="backstay-advise-") as directory:
             job = Job(
                 app=find_app(command[0]),
@@ -86,96 +97,166 @@ def advice_of(events: list[dict], program: str, status: int, ranks: int) -> dict
         raise Problem(f"{program} ran without the library that closes memory pages: is it linked statically?")
     if len(seen) < ranks:
         raise Problem(f"{len(seen)} of {ranks} ranks of {program} told what they saw: see the messages above.")
-    fewest = min(int(event.get("steps", 0)) for event in seen)
-    if fewest < 2:
+    places = [_at_place(key, events, ranks) for key in _places(events)]
+    judged = [place for place in places if place["steps"] >= 2]
+    if not judged:
+        fewest = min((place["steps"] for place in places), default=0)
         raise Problem(
             f"{program} has {fewest} whole step{'' if fewest == 1 else 's'} between two calls of checkpoint(), and "
             "advice needs 2: let it run for more of them, and call checkpoint() in each."
         )
-    told: dict[str, list[dict]] = {}
-    for event in events:
-        if event.get("event") == "observed_region":
-            told.setdefault(str(event["region"]), []).append(event)
-    if not told:
+    if not any(place["arrays"] for place in judged):
         raise Problem(f"{program} has protected no array: protect() all that may have to be saved, and ask again.")
+    best = min(judged, key=lambda place: place["bytes_to_save"])
+    return {"program": program, "status": status, "ranks": ranks, **best, "places": places}
+
+
+def _places(events: list[dict]) -> list[tuple]:
+    """Where checkpoint() is called, in the order of the first rank that told it."""
+    told = [event for event in events if event.get("event") == "observed_place"]
+    return list(dict.fromkeys(_key(event) for event in told))
+
+
+def _key(event: dict) -> tuple:
+    return str(event.get("program", "")), int(event.get("offset", 0))
+
+
+def _at_place(key: tuple, events: list[dict], ranks: int) -> dict:
+    """What all ranks saw after the calls at one place. What a rank told later counts."""
+    steps: dict[int, int] = {}
+    numbers: dict[int, int] = {}
+    told: dict[str, dict[int, dict]] = {}
+    for event in events:
+        rank = int(event.get("rank", 0))
+        if event.get("event") == "observed_place" and _key(event) == key:
+            numbers[rank] = int(event.get("place", 0))
+            steps[rank] = int(event.get("steps", 0))
+        elif event.get("event") == "observed_region" and numbers.get(rank) == int(event.get("place", 0)):
+            told.setdefault(str(event["region"]), {})[rank] = event
+    arrays = [_merged(name, list(of_ranks.values()), ranks) for name, of_ranks in told.items()]
+    program, offset = key
     return {
-        "program": program,
-        "status": status,
-        "steps": fewest,
-        "ranks": ranks,
-        "arrays": [_merged(name, of_ranks, ranks) for name, of_ranks in told.items()],
+        "line": checked_access.source_line(program, offset) or program if offset else program,
+        "steps": min(steps.values()) if len(steps) == ranks else 0,
+        "bytes_to_save": sum(array["bytes"] for array in arrays if array["save"]),
+        "arrays": arrays,
     }
 
 
+def _what(event: dict) -> str:
+    count = {name: int(event.get(name, 0)) for name in ("bytes", "overwritten", "read", "untouched")}
+    if count["overwritten"] == count["bytes"] > 0:
+        return LEFT_OUT
+    if count["read"]:
+        if event.get("written") == "never":
+            return "never written"
+        return "read first in part" if count["overwritten"] else "read first"
+    if count["untouched"] == count["bytes"]:
+        return "not touched"
+    if not count["overwritten"]:
+        return NOT_KNOWN
+    return "overwritten in part" if count["untouched"] else PERHAPS
+
+
 def _merged(name: str, events: list[dict], ranks: int) -> dict:
-    whats = [event["what"] for event in events]
-    # Where a rank has not got it, or told something that this command does not know, it is kept.
-    known = [what if what in ORDER else "not known" for what in whats]
+    known = [_what(event) for event in events]
     if len(events) < ranks:
-        known.append("not known")
+        known.append(NOT_KNOWN)  # a rank has not got it
     what = min(known, key=ORDER.index)
-    first = next((event for event in events if event["what"] == what and event.get("program")), None)
+    first = next((event for event in events if _what(event) == what and event.get("program")), None)
+
+    def total(field: str) -> int:
+        return sum(int(event.get(field, 0)) for event in events)
+
     return {
         "name": name,
         "type": events[0].get("type", ""),
-        "bytes": sum(int(event.get("bytes", 0)) for event in events),
+        "bytes": total("bytes"),
+        "live_bytes": total("bytes") - total("overwritten"),
+        "read_bytes": total("read"),
+        "untouched_bytes": total("untouched"),
         "what": what,
         "save": what != LEFT_OUT,
-        "steps": min(int(event.get("steps", 0)) for event in events),
-        "pages": sum(int(event.get("pages", 0)) for event in events),
-        "pages_overwritten": sum(int(event.get("overwritten", 0)) for event in events),
+        "why": next((event["why"] for event in events if event.get("why")), SMALL) if what == NOT_KNOWN else "",
+        "part": _part(events),
         "line": checked_access.source_line(first["program"], int(first.get("offset", 0))) if first else "",
         "ranks_differ": len(set(known)) > 1,
     }
 
 
-def _advice_on(array: dict) -> str:
-    return {
-        "read first": "save",
-        "never written": "save, or protect_static",
-        "overwritten in part": "save",
-        "not known": "save",
-        "not touched": "save",
-        PERHAPS: "leave out?",
-        LEFT_OUT: "leave out",
-    }[array["what"]]
+def _part(events: list[dict]) -> str:
+    """Where the live elements lie in the array of a rank, if that is told in a few boxes."""
+    parts = {str(event.get("part", "")) for event in events}
+    if parts == {""}:
+        return ""
+    if len(parts) == 1:
+        return parts.pop()
+    return "; ".join(f"rank {event.get('rank', 0)}: {event.get('part') or 'all or none'}" for event in events[:4])
 
 
 def _print(advice: dict, wanted: int) -> None:
-    arrays, steps = advice["arrays"], advice["steps"]
-    table = common.table("array", "bytes", "after checkpoint()", "where", "advice", right=("bytes",), fixed=("array",))
+    places = advice["places"]
+    for place in places:
+        if len(places) > 1:
+            common.say(f"checkpoint() at {os.path.basename(place['line'])}, {common.plural(place['steps'], 'step')}:")
+        common.stdout().print(_table(place["arrays"]))
+        common.say()
+    if len(places) > 1:
+        common.say(f"The fewest bytes are to be saved at {os.path.basename(advice['line'])}.")
+    arrays = advice["arrays"]
+    kept = [array for array in arrays if array["save"]]
+    all_bytes, kept_bytes = (sum(array["bytes"] for array in some) for some in (arrays, kept))
+    common.say(f"To be saved: {common.human_bytes(kept_bytes)} of {common.human_bytes(all_bytes)}, on all ranks.")
+    for array in kept:
+        common.say(f'  run.protect("{array["name"]}", {array["name"]});{_remark(array)}')
+    common.say()
+    _say_how_sure(advice, wanted)
+    if advice["status"]:
+        print(f"backstay: {advice['program']} ended with status {advice['status']}.", file=sys.stderr, flush=True)
+
+
+def _table(arrays: list[dict]):
+    table = common.table(
+        "array", "bytes", "live", "after checkpoint()", "where", "advice", right=("bytes", "live"), fixed=("array",)
+    )
     for array in arrays:
-        differs = ", not on all ranks" if array["ranks_differ"] else ""
-        what = array["what"]
-        if what == PERHAPS:
-            what = f"overwritten in {array['pages_overwritten']} of {array['pages']} pages"
+        what = f"{array['what']}: {array['why']}" if array["why"] else array["what"]
         table.add_row(
             common.printable(array["name"]),
             common.human_bytes(array["bytes"]),
-            what + differs,
+            common.human_bytes(array["live_bytes"]),
+            what + (", not on all ranks" if array["ranks_differ"] else ""),
             common.printable(os.path.basename(array["line"])),
-            _advice_on(array),
+            ADVICE[array["what"]],
         )
-    common.stdout().print(table)
-    kept = [array for array in arrays if array["save"]]
-    all_bytes, kept_bytes = (sum(array["bytes"] for array in some) for some in (arrays, kept))
-    common.say()
-    common.say(f"To be saved: {common.human_bytes(kept_bytes)} of {common.human_bytes(all_bytes)}, on all ranks.")
-    for array in kept:
-        look = "  // needed? see below" if array["what"] == PERHAPS else ""
-        common.say(f'  run.protect("{array["name"]}", {array["name"]});{look}')
-    common.say()
+    return table
+
+
+def _remark(array: dict) -> str:
+    if array["live_bytes"] == array["bytes"]:
+        return ""
+    part = f": {array['part']}" if array["part"] else ""
+    how = "perhaps" if array["what"] == PERHAPS else "live"
+    return f"  // {how} {common.human_bytes(array['live_bytes'])} of {common.human_bytes(array['bytes'])}{part}"
+
+
+def _say_how_sure(advice: dict, wanted: int) -> None:
+    arrays = advice["arrays"]
     if any(array["what"] == PERHAPS for array in arrays):
         common.say(
-            "leave out?: pages that an array shares with other memory, as its first and last, cannot be looked at. "
-            "It need not be saved if what it has there (the first and last rows, say) is overwritten in each step, too."
+            "leave out?: all but the part that is named was seen to be overwritten first. It need not be saved if that "
+            "part is overwritten in each step, too."
         )
-    if any(array["what"] == "not known" for array in arrays):
-        common.say("not known: below 16 KiB, in values of 1 or 2 bytes, or beside other data in memory.")
+    seldom = [place for place in advice["places"] if place["steps"] < 2]
+    if seldom:
+        common.say("Places with less than 2 whole steps: nothing is known of them.")
+    steps = advice["steps"]
     fewer = f" ({wanted} were asked for)" if steps < wanted else ""
+    common.say(
+        "Live is what was read before it was overwritten, or not touched; each element was looked at, and what is called "
+        "overwritten first was proven to be."
+    )
     common.say(
         f"Seen were {steps} steps{fewer} of this run, with this input, and nothing else: what is read in another step "
         "only, as by output every hundredth or after an error, is not in it."
     )
-    if advice["status"]:
-        print(f"backstay: {advice['program']} ended with status {advice['status']}.", file=sys.stderr, flush=True)
