@@ -172,7 +172,7 @@ void Observer::note(const std::vector<check::Finding>& findings, const std::vect
     const auto elements = region::element_count(region.shape);
     if (done[r].fates.empty()) {
       done[r].fates.assign(elements, Fate::unknown);
-      region.why = moved[r] ? "its memory is another in each step" : "it has values of 1 or 2 bytes, or shares memory";
+      region.why = moved[r] ? "another memory in each step" : "values of 1 or 2 bytes, or memory of other arrays";
     }
     place.fates.resize(std::max(place.fates.size(), now_[r] + 1));
     auto& so_far = place.fates[now_[r]];

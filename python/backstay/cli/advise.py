@@ -220,12 +220,11 @@ def _table(arrays: list[dict]):
         "array", "bytes", "live", "after checkpoint()", "where", "advice", right=("bytes", "live"), fixed=("array",)
     )
     for array in arrays:
-        what = f"{array['what']}: {array['why']}" if array["why"] else array["what"]
         table.add_row(
             common.printable(array["name"]),
             common.human_bytes(array["bytes"]),
             common.human_bytes(array["live_bytes"]),
-            what + (", not on all ranks" if array["ranks_differ"] else ""),
+            array["what"] + (", not on all ranks" if array["ranks_differ"] else ""),
             common.printable(os.path.basename(array["line"])),
             ADVICE[array["what"]],
         )
@@ -247,6 +246,8 @@ def _say_how_sure(advice: dict, wanted: int) -> None:
             "leave out?: all but the part that is named was seen to be overwritten first. It need not be saved if that "
             "part is overwritten in each step, too."
         )
+    for why in dict.fromkeys(array["why"] for array in arrays if array["why"]):
+        common.say(f"not known: {', '.join(array['name'] for array in arrays if array['why'] == why)}: {why}.")
     seldom = [place for place in advice["places"] if place["steps"] < 2]
     if seldom:
         common.say("Places with less than 2 whole steps: nothing is known of them.")
