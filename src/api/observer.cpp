@@ -233,14 +233,14 @@ void Observer::tell_of(std::size_t place, std::size_t region, const RegionInStep
   const auto all = region::element_count(known.shape);
   const std::string part = is_live.size() == all ? describe_part(is_live, known.shape) : "";
   const auto bytes = [&](std::uint64_t elements) { return static_cast<double>(elements * known.element); };
-  journal.event_of_rank(
-      "observed_region",
-      {Journal::number("rank", rank), Journal::number("place", static_cast<double>(place)),
-       Journal::text("region", known.name), Journal::text("type", known.type), Journal::number("bytes", bytes(all)),
-       Journal::number("overwritten", bytes(overwritten)), Journal::number("read", bytes(read)),
-       Journal::number("untouched", bytes(untouched)), Journal::text("part", part),
-       Journal::text("written", done.is_unwritten ? "never" : ""), Journal::text("why", known.why),
-       Journal::text("program", done.where.program), Journal::number("offset", static_cast<double>(done.where.offset))});
+  journal.event_of_rank("observed_region",
+                        {Journal::number("rank", rank), Journal::number("place", static_cast<double>(place)),
+                         Journal::text("region", known.name), Journal::text("type", known.type),
+                         Journal::number("bytes", bytes(all)), Journal::number("overwritten", bytes(overwritten)),
+                         Journal::number("read", bytes(read)), Journal::number("untouched", bytes(untouched)),
+                         Journal::text("part", part), Journal::text("written", done.is_unwritten ? "never" : ""),
+                         Journal::text("why", known.why), Journal::text("program", done.where.program),
+                         Journal::number("offset", static_cast<double>(done.where.offset))});
 }
 
 }  // namespace backstay::api

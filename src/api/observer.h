@@ -1,5 +1,5 @@
-// The option observe: which regions are read after a call of checkpoint() before they are overwritten, in a program that
-// declares nothing.
+// The option observe: which regions are read after a call of checkpoint() before they are overwritten, in a program
+// that declares nothing.
 #pragma once
 
 #include <unistd.h>
@@ -77,7 +77,7 @@ class Observer {
   std::vector<bool> watched_;     ///< as many
   int wanted_ = 0, not_counted_ = 0;
   bool is_first_after_gap_ = true, has_news_ = true;
-  std::size_t place_ = 0;      ///< of the step that runs
+  std::size_t place_ = 0;     ///< of the step that runs
   pid_t process_ = getpid();  ///< a child made by fork() tells nothing
 };
 

@@ -67,8 +67,7 @@ bool AccessCheck::begin(int number, std::vector<Subject> regions, const select::
   for (const auto& effect : effects) watched_[effect.region].allow(effect);
   mark_shared(watched_);
   if (fenced != nullptr) {
-    for (std::size_t r = 0; r < subjects_.size(); ++r)
-    {
+    for (std::size_t r = 0; r < subjects_.size(); ++r) {
       auto& region = fenced->emplace_back(watched_[r].layout(), subjects_[r].units, fences_->memory());
       region.is_shared = watched_[r].is_shared;
       region.traced = &subjects_[r].traced;

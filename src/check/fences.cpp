@@ -225,8 +225,8 @@ void Fences::restore(Page& page, std::size_t bit, Why why) {
     return __atomic_compare_exchange_n(reinterpret_cast<Word*>(unit), &pattern, before, false, __ATOMIC_SEQ_CST,
                                        __ATOMIC_SEQ_CST);
   };
-  if (!is_traced && !(has(exact.is_long, bit) ? put_back(pattern_at(unit))
-                                              : put_back(static_cast<std::uint32_t>(pattern_at(unit)))))
+  if (!is_traced &&
+      !(has(exact.is_long, bit) ? put_back(pattern_at(unit)) : put_back(static_cast<std::uint32_t>(pattern_at(unit)))))
     return take_pattern(page, bit);
   clear(exact.has_pattern, bit);
   --exact.left;

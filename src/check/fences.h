@@ -79,9 +79,9 @@ class Fences {
   /// A page that is looked at value by value, and what it held before.
   struct Exact {
     std::array<std::byte, page_size> before;
-    Bits has_pattern{};  ///< of a value of 8 bytes, the first 4; of one that is traced: it was not used yet
-    Bits is_long{};      ///< those of 8
-    Bits traced{};       ///< those without a pattern
+    Bits has_pattern{};     ///< of a value of 8 bytes, the first 4; of one that is traced: it was not used yet
+    Bits is_long{};         ///< those of 8
+    Bits traced{};          ///< those without a pattern
     bool is_traced = true;  ///< all of them
     Bits read{}, overwritten{}, unseen{};  ///< what became of the first 4 bytes, as Fate says; none: `unknown`
     int left = 0;
@@ -121,7 +121,7 @@ class Fences {
     std::pmr::vector<std::array<Seen, 3>> seen;
     std::uint64_t seed = 0;
     int steps = 0, most_steps = 0;
-    int traced_steps = 0;  ///< in pages without a pattern
+    int traced_steps = 0;   ///< in pages without a pattern
     bool is_early = false;  ///< nothing is known of what it has left undone
     enum class State { begins, closed, over } state = State::begins;
   };

@@ -185,8 +185,8 @@ std::size_t load_of_one_byte(unsigned char opcode, unsigned char modrm, const Pr
 
 /// Opcodes behind 0F, with or without a vector prefix.
 std::size_t load_of_two_bytes(unsigned char opcode, const Prefixes& p) {
-  const std::size_t of_kind = p.pp == 2 ? 4 : p.pp == 3 ? 8 : p.vector;  // ss, sd, or all of a register
-  if ((opcode & 0xf0) == 0x40) return p.is_vector ? 0 : operand(p);      // cmov
+  const std::size_t of_kind = p.pp == 2 ? 4 : p.pp == 3 ? 8 : p.vector;    // ss, sd, or all of a register
+  if ((opcode & 0xf0) == 0x40) return p.is_vector ? 0 : operand(p);        // cmov
   if (opcode >= 0x51 && opcode <= 0x5f && opcode != 0x5b) return of_kind;  // sqrt to max, cvtss2sd
   switch (opcode) {
     case 0x10:  // movups, movupd, movss, movsd

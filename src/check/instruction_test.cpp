@@ -63,33 +63,33 @@ TEST(instruction, the_bytes_of_a_load_are_known) {
     all.resize(20, 0x90);
     return load_of(all.data());
   };
-  EXPECT_EQ(bytes({0x8a, 0x07}), 1U);                                // mov (%rdi),%al
-  EXPECT_EQ(bytes({0x8b, 0x07}), 4U);                                // mov (%rdi),%eax
-  EXPECT_EQ(bytes({0x48, 0x8b, 0x07}), 8U);                          // mov (%rdi),%rax
-  EXPECT_EQ(bytes({0x66, 0x8b, 0x07}), 2U);                          // mov (%rdi),%ax
-  EXPECT_EQ(bytes({0x48, 0x63, 0x07}), 4U);                          // movslq (%rdi),%rax
-  EXPECT_EQ(bytes({0x48, 0x03, 0x07}), 8U);                          // add (%rdi),%rax
-  EXPECT_EQ(bytes({0x48, 0x39, 0x07}), 8U);                          // cmp %rax,(%rdi)
-  EXPECT_EQ(bytes({0x0f, 0xb6, 0x07}), 1U);                          // movzbl (%rdi),%eax
-  EXPECT_EQ(bytes({0xf2, 0x0f, 0x10, 0x07}), 8U);                    // movsd (%rdi),%xmm0
-  EXPECT_EQ(bytes({0xf3, 0x0f, 0x10, 0x07}), 4U);                    // movss (%rdi),%xmm0
-  EXPECT_EQ(bytes({0x66, 0x0f, 0x10, 0x07}), 16U);                   // movupd (%rdi),%xmm0
-  EXPECT_EQ(bytes({0xf2, 0x0f, 0x58, 0x07}), 8U);                    // addsd (%rdi),%xmm0
-  EXPECT_EQ(bytes({0x66, 0x0f, 0x59, 0x07}), 16U);                   // mulpd (%rdi),%xmm0
-  EXPECT_EQ(bytes({0xf3, 0x0f, 0x5b, 0x07}), 16U);                   // cvttps2dq (%rdi),%xmm0
-  EXPECT_EQ(bytes({0x66, 0x0f, 0x2f, 0x07}), 8U);                    // comisd (%rdi),%xmm0
-  EXPECT_EQ(bytes({0x66, 0x0f, 0x16, 0x07}), 16U);                   // movhpd (%rdi),%xmm0: 8, in fact
-  EXPECT_EQ(bytes({0xc5, 0xfb, 0x10, 0x07}), 8U);                    // vmovsd (%rdi),%xmm0
-  EXPECT_EQ(bytes({0xc5, 0xfd, 0x10, 0x07}), 32U);                   // vmovupd (%rdi),%ymm0
-  EXPECT_EQ(bytes({0xc4, 0xe2, 0xf1, 0x99, 0x07}), 8U);              // vfmadd132sd (%rdi),%xmm1,%xmm0
-  EXPECT_EQ(bytes({0xc4, 0xe2, 0xf5, 0xb8, 0x07}), 32U);             // vfmadd231pd (%rdi),%ymm1,%ymm0
-  EXPECT_EQ(bytes({0xc4, 0xe2, 0x7d, 0x19, 0x07}), 8U);              // vbroadcastsd (%rdi),%ymm0
-  EXPECT_EQ(bytes({0x62, 0xf1, 0xfd, 0x48, 0x10, 0x07}), 64U);       // vmovupd (%rdi),%zmm0
-  EXPECT_EQ(bytes({0x62, 0xf2, 0x77, 0x48, 0x9a, 0x07}), 0U);        // v4fmaddps (%rdi): reads for four registers
-  EXPECT_EQ(bytes({0xdd, 0x07}), 0U);                                // fldl (%rdi)
-  EXPECT_EQ(bytes({0x48, 0x8b, 0xc7}), 0U);                          // mov %rdi,%rax
-  EXPECT_EQ(bytes({0xa5}), 0U);                                      // movsl
-  EXPECT_EQ(bytes({0xc4, 0xe2, 0xf5, 0x92, 0x04, 0xcf}), 0U);        // vgatherdpd
+  EXPECT_EQ(bytes({0x8a, 0x07}), 1U);                           // mov (%rdi),%al
+  EXPECT_EQ(bytes({0x8b, 0x07}), 4U);                           // mov (%rdi),%eax
+  EXPECT_EQ(bytes({0x48, 0x8b, 0x07}), 8U);                     // mov (%rdi),%rax
+  EXPECT_EQ(bytes({0x66, 0x8b, 0x07}), 2U);                     // mov (%rdi),%ax
+  EXPECT_EQ(bytes({0x48, 0x63, 0x07}), 4U);                     // movslq (%rdi),%rax
+  EXPECT_EQ(bytes({0x48, 0x03, 0x07}), 8U);                     // add (%rdi),%rax
+  EXPECT_EQ(bytes({0x48, 0x39, 0x07}), 8U);                     // cmp %rax,(%rdi)
+  EXPECT_EQ(bytes({0x0f, 0xb6, 0x07}), 1U);                     // movzbl (%rdi),%eax
+  EXPECT_EQ(bytes({0xf2, 0x0f, 0x10, 0x07}), 8U);               // movsd (%rdi),%xmm0
+  EXPECT_EQ(bytes({0xf3, 0x0f, 0x10, 0x07}), 4U);               // movss (%rdi),%xmm0
+  EXPECT_EQ(bytes({0x66, 0x0f, 0x10, 0x07}), 16U);              // movupd (%rdi),%xmm0
+  EXPECT_EQ(bytes({0xf2, 0x0f, 0x58, 0x07}), 8U);               // addsd (%rdi),%xmm0
+  EXPECT_EQ(bytes({0x66, 0x0f, 0x59, 0x07}), 16U);              // mulpd (%rdi),%xmm0
+  EXPECT_EQ(bytes({0xf3, 0x0f, 0x5b, 0x07}), 16U);              // cvttps2dq (%rdi),%xmm0
+  EXPECT_EQ(bytes({0x66, 0x0f, 0x2f, 0x07}), 8U);               // comisd (%rdi),%xmm0
+  EXPECT_EQ(bytes({0x66, 0x0f, 0x16, 0x07}), 16U);              // movhpd (%rdi),%xmm0: 8, in fact
+  EXPECT_EQ(bytes({0xc5, 0xfb, 0x10, 0x07}), 8U);               // vmovsd (%rdi),%xmm0
+  EXPECT_EQ(bytes({0xc5, 0xfd, 0x10, 0x07}), 32U);              // vmovupd (%rdi),%ymm0
+  EXPECT_EQ(bytes({0xc4, 0xe2, 0xf1, 0x99, 0x07}), 8U);         // vfmadd132sd (%rdi),%xmm1,%xmm0
+  EXPECT_EQ(bytes({0xc4, 0xe2, 0xf5, 0xb8, 0x07}), 32U);        // vfmadd231pd (%rdi),%ymm1,%ymm0
+  EXPECT_EQ(bytes({0xc4, 0xe2, 0x7d, 0x19, 0x07}), 8U);         // vbroadcastsd (%rdi),%ymm0
+  EXPECT_EQ(bytes({0x62, 0xf1, 0xfd, 0x48, 0x10, 0x07}), 64U);  // vmovupd (%rdi),%zmm0
+  EXPECT_EQ(bytes({0x62, 0xf2, 0x77, 0x48, 0x9a, 0x07}), 0U);   // v4fmaddps (%rdi): reads for four registers
+  EXPECT_EQ(bytes({0xdd, 0x07}), 0U);                           // fldl (%rdi)
+  EXPECT_EQ(bytes({0x48, 0x8b, 0xc7}), 0U);                     // mov %rdi,%rax
+  EXPECT_EQ(bytes({0xa5}), 0U);                                 // movsl
+  EXPECT_EQ(bytes({0xc4, 0xe2, 0xf5, 0x92, 0x04, 0xcf}), 0U);   // vgatherdpd
 }
 
 TEST(instruction, what_locks_do_is_known) {

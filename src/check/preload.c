@@ -79,7 +79,7 @@ struct note {
 enum { removed = 1, taken = 2, first_key = 16 };
 static struct note notes[most_notes];
 
-static struct note* note_at(uintptr_t key, size_t probe) { 
+static struct note* note_at(uintptr_t key, size_t probe) {
   return &notes[(key / page_bytes * 31 + key / 16 + probe) % most_notes];
 }
 
@@ -103,7 +103,8 @@ static void* noted(void* at) {
   for (size_t i = 0; i < probes; ++i) {
     struct note* const note = note_at(key, i);
     uintptr_t before = __atomic_load_n(&note->key, __ATOMIC_RELAXED);
-    if (before > removed || !__atomic_compare_exchange_n(&note->key, &before, taken, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    if (before > removed ||
+        !__atomic_compare_exchange_n(&note->key, &before, taken, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
       continue;
     note->memory = memory_of(at);
     __atomic_store_n(&note->key, key, __ATOMIC_RELEASE);

@@ -1,6 +1,8 @@
 """`backstay advise`: what has to be saved is never told to be left out, and what is overwritten first is found."""
 
+import os
 import sys
+from pathlib import Path
 
 import pytest
 from commands import backstay as command
@@ -188,6 +190,28 @@ def test_each_place_has_a_table_and_the_one_that_needs_least_is_named(tmp_path, 
     assert f"checkpoint() at app.py:{both}, 3 steps:" in ended.out, ended
     assert "The fewest bytes are to be saved at app.py:" in ended.out, ended
     assert "Places with less than 2 whole steps" in ended.out, ended
+
+
+@pytest.mark.parametrize(
+    ("app", "size", "minimum", "arrays"),
+    [
+        ("tea2d", 256, {"energy"}, 8),
+        ("clover3d", 16, {"density0", "energy0", "xvel0", "yvel0", "zvel0"}, 26),
+    ],
+)
+def test_of_real_programs_the_minimum_by_hand_is_found(tmp_path, monkeypatch, app, size, minimum, arrays):
+    """As if they declared nothing. What is below 16 KiB (the clock, the history) is kept unseen."""
+    path = Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", "build/dev")) / "apps" / app / app
+    if not path.is_file():
+        pytest.skip(f"{app} is not built")
+    monkeypatch.chdir(tmp_path)
+    words = ["--n", str(size), "--steps", "5", "--quiet"]
+    ended = command("advise", "-n", "2", "--steps", "3", "--json", "--", path, *words)
+    assert ended.status == 0, ended
+    found = {array["name"]: array["what"] for array in ended.json["arrays"] if array["bytes"] > 16384}
+    assert len(found) == arrays, found
+    assert {name for name, what in found.items() if what == "read first"} == minimum, found
+    assert {what for name, what in found.items() if name not in minimum} == {"overwritten first"}, found
 
 
 @pytest.mark.parametrize(

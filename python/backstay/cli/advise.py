@@ -254,7 +254,7 @@ def _say_how_sure(advice: dict, wanted: int) -> None:
     steps = advice["steps"]
     fewer = f" ({wanted} were asked for)" if steps < wanted else ""
     common.say(
-        "Live is what was read before it was overwritten, or not touched; each element was looked at, and what is called "
+        "Live is what was read before it was overwritten, or not touched, by elements; what is called "
         "overwritten first was proven to be."
     )
     common.say(
