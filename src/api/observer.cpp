@@ -62,12 +62,15 @@ std::vector<RegionInStep> fates_at(std::size_t place, const std::vector<Step>& s
         out[r] = *done;
       } else {
         merge(out[r].fates, done->fates);
-        out[r].is_unwritten = out[r].is_unwritten && done->is_unwritten;
         if (out[r].where.program.empty()) out[r].where = done->where;
       }
       has[r] = true;
     }
   }
+  // Whatever the place.
+  for (const auto& step : steps)
+    for (std::size_t r = 0; r < std::min(out.size(), step.regions.size()); ++r)
+      if (const auto* const done = find(step, r)) out[r].is_unwritten = out[r].is_unwritten && done->is_unwritten;
   return out;
 }
 
@@ -122,20 +125,21 @@ void Observer::look(std::size_t place) {
     if (is_watched) effects.push_back({subjects.size(), {}, all_of(view), all_of(view)});
     now_.push_back(region);
     watched_.push_back(is_watched);
-    subjects.push_back({std::move(view), spec.type.size, check::units_of(spec.type, spec.padding), is_watched,
-                        is_watched ? traced(place, region, elements) : std::vector<bool>()});
+    const auto& fates = known_fates(place, region);
+    std::vector<bool> settled;
+    if (is_watched && fates.size() == elements)
+      for (const Fate fate : fates) settled.push_back(fate > Fate::untouched);
+    const bool is_first = settled.empty();
+    subjects.push_back({std::move(view), spec.type.size, check::units_of(spec.type, spec.padding), is_watched, is_first,
+                        std::move(settled)});
   }
   (void)check_.begin(0, std::move(subjects), effects, check::Closely::all);
 }
 
-/// All of them in the first step at a place; after it those that are live.
-std::vector<bool> Observer::traced(std::size_t place, std::size_t region, std::uint64_t elements) {
+std::vector<Fate>& Observer::known_fates(std::size_t place, std::size_t region) {
   auto& fates = places_[place].fates;
   fates.resize(std::max(fates.size(), region + 1));
-  std::vector<bool> out(elements, true);
-  if (fates[region].size() == elements)
-    for (std::size_t e = 0; e < elements; ++e) out[e] = fates[region][e] > Fate::untouched;
-  return out;
+  return fates[region];
 }
 
 void Observer::end_step() {
@@ -174,12 +178,14 @@ void Observer::note(const std::vector<check::Finding>& findings, const std::vect
       done[r].fates.assign(elements, Fate::unknown);
       region.why = moved[r] ? "another memory in each step" : "values of 1 or 2 bytes, or memory of other arrays";
     }
-    place.fates.resize(std::max(place.fates.size(), now_[r] + 1));
-    auto& so_far = place.fates[now_[r]];
+    auto& so_far = known_fates(place_, now_[r]);
     if (so_far.empty())
       so_far = done[r].fates;
     else
       merge(so_far, done[r].fates);
+    // What was settled before was not looked at again.
+    for (std::size_t e = 0; e < done[r].fates.size(); ++e)
+      if (so_far[e] > Fate::untouched) done[r].fates[e] = so_far[e];
     step.regions[now_[r]] = std::move(done[r]);
   }
   steps_.push_back(std::move(step));

@@ -36,8 +36,8 @@ std::vector<RegionInStep> fates_at(std::size_t place, const std::vector<Step>& s
 
 /// A step is looked at as a computation that is declared to overwrite every region; what is false of that is what a
 /// checkpoint must save. The uses of all values are traced in the first step of each place; those that seem to be
-/// overwritten get patterns in the steps after it: what is live never holds one. On the thread that calls the session.
-/// Never throws.
+/// overwritten get patterns in the steps after it, and the others are looked at no more: what is live never holds one.
+/// On the thread that calls the session. Never throws.
 class Observer {
  public:
   Observer(const region::RegionSet& regions, int steps) : regions_(regions), wanted_(steps) {}
@@ -61,7 +61,7 @@ class Observer {
   std::size_t place_of(const check::CodePlace& at);
   std::size_t region_of(const RegionSpec& spec, const View& view);
   [[nodiscard]] bool is_to_be_looked_at(std::size_t place) const;
-  [[nodiscard]] std::vector<bool> traced(std::size_t place, std::size_t region, std::uint64_t elements);
+  [[nodiscard]] std::vector<check::Fate>& known_fates(std::size_t place, std::size_t region);
   void look(std::size_t place);
   void note(const std::vector<check::Finding>& findings, const std::vector<bool>& moved,
             std::vector<RegionInStep> done);

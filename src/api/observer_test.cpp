@@ -51,6 +51,14 @@ TEST_F(ObserverTest, each_place_has_fates_of_its_own) {
   EXPECT_EQ(at(1), (Fates{overwritten, overwritten, read}));
 }
 
+TEST_F(ObserverTest, what_is_written_after_a_call_elsewhere_is_not_called_never_written) {
+  step(0, {read});
+  steps[0].regions[0]->is_unwritten = true;
+  EXPECT_TRUE(fates_at(0, steps)[0].is_unwritten);
+  step(1, {overwritten});
+  EXPECT_FALSE(fates_at(0, steps)[0].is_unwritten);
+}
+
 TEST_F(ObserverTest, a_step_that_was_not_looked_at_breaks_the_chain) {
   step(0, {untouched});
   step(1, {overwritten}, false);

@@ -70,7 +70,8 @@ bool AccessCheck::begin(int number, std::vector<Subject> regions, const select::
     for (std::size_t r = 0; r < subjects_.size(); ++r) {
       auto& region = fenced->emplace_back(watched_[r].layout(), subjects_[r].units, fences_->memory());
       region.is_shared = watched_[r].is_shared;
-      region.traced = &subjects_[r].traced;
+      region.is_traced = subjects_[r].is_traced;
+      region.settled = &subjects_[r].settled;
     }
     for (const auto& effect : effects) (*fenced)[effect.region].allow(effect);
   }

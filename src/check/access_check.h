@@ -26,8 +26,9 @@ struct Subject {
   std::size_t element = 1;  ///< bytes
   Units units;
   bool is_watched = false;  ///< nothing is said about the others
-  /// Elements, in C order, that hold no pattern while it is looked what becomes of them; empty: none.
-  std::vector<bool> traced = {};
+  bool is_traced = false;   ///< its elements hold no pattern while it is looked what becomes of them
+  /// Elements, in C order, of which that is known already: they are not looked at. Empty: none.
+  std::vector<bool> settled = {};
 };
 
 /// One computation at a time. Regions that it does not name may not be touched while it runs, those that it names as

@@ -157,7 +157,7 @@ void Fences::give_pattern(Page& page, const Suspects& suspects, Closely closely)
     if (!region.is_first_written() || region.is_shared) continue;
     const auto reach = static_cast<std::ptrdiff_t>(std::min(region.layout().element(), page_size));
     region.for_each_in(page.begin - reach, page.begin + page_size, [&](std::byte* element, const Index& index) {
-      if (!region.rule_of(index).first_written) return;
+      if (!region.rule_of(index).first_written || region.is_settled(index)) return;
       for (const auto& unit : region.units()) {
         std::byte* const at = element + unit.offset;
         const bool is_whole = at >= page.begin && at + unit.bytes <= page.begin + page_size &&
@@ -166,7 +166,7 @@ void Fences::give_pattern(Page& page, const Suspects& suspects, Closely closely)
         const auto bit = static_cast<std::size_t>(at - page.begin) / 4;
         if (unit.bytes == 4 && closely != Closely::all && (suspected == suspects.end() || !has(suspected->second, bit)))
           continue;
-        give_pattern_to(exact, page.begin, at, unit.bytes, region.is_traced(index));
+        give_pattern_to(exact, page.begin, at, unit.bytes, region.is_traced);
       }
     });
   }

@@ -36,10 +36,11 @@ class Watched {
   [[nodiscard]] bool counts_elements() const { return together_; }
   /// Other regions have some of its elements, too: what lies there is not given a pattern.
   bool is_shared = false;
-  /// Elements that get no pattern, by their numbers, see Subject. Not for handlers.
-  const std::vector<bool>* traced = nullptr;
-  [[nodiscard]] bool is_traced(const Index& index) const {
-    return traced != nullptr && !traced->empty() && (*traced)[layout_.number_of(index)];
+  /// See Subject. `settled` is not for handlers.
+  bool is_traced = false;
+  const std::vector<bool>* settled = nullptr;
+  [[nodiscard]] bool is_settled(const Index& index) const {
+    return settled != nullptr && !settled->empty() && (*settled)[layout_.number_of(index)];
   }
   /// The program has given its memory back: nothing is known of it any more. See Fences.
   bool is_gone = false;
