@@ -332,10 +332,15 @@ void Fences::on_fault(int signal, siginfo_t* info, void* context) {
 
 void Fences::on_step(int signal, siginfo_t* info, void* context) {
   auto* const thread = present_ != nullptr ? present_->services_->thread() : nullptr;
-  if (thread == nullptr || thread->tracing == 0 || info->si_code != TRAP_TRACE) return pass_on(signal, info, context);
+  auto& flags = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL];
+  // Not by the reason that the kernel gives, which it reads from a register of debugging that others use, too: an
+  // instruction that uses memory and is followed by a trap while the flag is set was stepped through.
+  const bool was_sent = info->si_code <= 0;
+  if (thread == nullptr || thread->tracing == 0 || was_sent || (flags & trap_flag) == 0)
+    return pass_on(signal, info, context);
   const int errno_before = errno;
   --thread->tracing;
-  static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL] &= ~trap_flag;
+  flags &= ~trap_flag;
   {
     const Hold hold;
     close_steps(*thread, 0);
