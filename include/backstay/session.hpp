@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "backstay/ahead.hpp"
 #include "backstay/config.hpp"  // generated: BACKSTAY_HAVE_MPI, version
 #include "backstay/error.hpp"
 #include "backstay/types.hpp"
@@ -366,15 +367,22 @@ class BACKSTAY_EXPORT Session {
   template <class Body>
   decltype(auto) compute(Computation computation, Body&& body) {
     using Value = std::invoke_result_t<Body>;
-    const Computing scope(*this, computation);
     if constexpr (std::is_void_v<Value>) {
+      if (ahead_->skip(computation.number)) return;
+      const Computing scope(*this, computation);
       if (scope.runs()) std::forward<Body>(body)();
     } else if constexpr (detail::can_be_kept<Value>) {
       std::array<std::byte, sizeof(Value)> bytes{};
-      if (scope.runs()) bytes = detail::bytes_of(std::forward<Body>(body)());
-      keep(bytes, true);
+      if (ahead_->skip(computation.number)) {
+        if (!ahead_->give(bytes)) give_back(bytes);
+      } else {
+        const Computing scope(*this, computation);
+        if (scope.runs()) bytes = detail::bytes_of(std::forward<Body>(body)());
+        keep(bytes, true);
+      }
       return std::bit_cast<Value>(bytes);
     } else {
+      const Computing scope(*this, computation);
       refuse_replay(computation);
       return std::forward<Body>(body)();
     }
@@ -420,10 +428,10 @@ class BACKSTAY_EXPORT Session {
       result(size);
       value.resize(static_cast<std::size_t>(size));
       static_assert(detail::can_be_kept<typename T::value_type>, "what a pointer leads to is not kept");
-      keep(std::as_writable_bytes(std::span(value)), false);
+      tell(std::as_writable_bytes(std::span(value)));
     } else {
       static_assert(detail::can_be_kept<T>, "a replay cannot give this back: keep the numbers that it is made of");
-      keep(std::as_writable_bytes(std::span(&value, 1)), false);
+      tell(std::as_writable_bytes(std::span(&value, 1)));
     }
   }
   /// Takes a checkpoint if one is due. Returns after the capture; no barrier (docs/limitations.md
@@ -488,8 +496,14 @@ class BACKSTAY_EXPORT Session {
   bool enter(Computation computation);
   void leave(bool completed);
   void keep(std::span<std::byte> value, bool of_computation);
+  /// Of a computation that ahead_ has skipped.
+  void give_back(std::span<std::byte> value);
+  void tell(std::span<std::byte> value) {
+    if (!ahead_->give(value)) keep(value, false);
+  }
   void refuse_replay(Computation computation) const;
   std::unique_ptr<Impl> impl_;
+  detail::Ahead* ahead_;  ///< of impl_
 };
 
 // ---- templates -----------------------------------------------------------------------------------------------

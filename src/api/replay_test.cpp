@@ -558,6 +558,66 @@ TEST_F(ReplayTest, a_list_goes_with_a_replay) {
   }
 }
 
+TEST_F(ReplayTest, what_changed_after_the_beginning_is_in_lines_of_a_run_that_only_skipped_that) {
+  for (int launch = 0; launch < 3; ++launch) {
+    std::vector<double> u(100), w(100);
+    int ran = 0;
+    Session session(alone, options());
+    session.protect("u", u);
+    session.protect("w", w);
+    const auto add = session.declare("add", {updates("u")}), other = session.declare("other", {updates("w")});
+    session.replay();
+    const auto grow = [&](int times) {
+      for (int i = 0; i < times; ++i) session.compute(add, [&] { u[0] += 1, ++ran; });
+    };
+    grow(20);
+    session.init_done();
+    grow(20);
+    for (int i = 0; i < 2 + launch; ++i) {
+      session.checkpoint();
+      session.compute(other, [&] { w[0] += 1; });
+    }
+    session.wait();
+    EXPECT_EQ(session.status().left_out_bytes, 0U) << "launch " << launch;
+    EXPECT_EQ(u[0], 40) << "launch " << launch;
+    EXPECT_EQ(ran, launch == 0 ? 40 : 20);
+  }
+}
+
+TEST_F(ReplayTest, a_way_of_many_equal_steps_is_left_where_it_ends_and_at_its_first_other_event) {
+  const auto go = [&](int steps, int other_at = -1) {
+    std::vector<double> u(10);
+    double sum = 0;
+    int ran = 0;
+    {
+      Session session(alone, options());
+      session.protect("u", u);
+      const auto add = session.declare("add", {updates("u")}), scale = session.declare("scale", {updates("u")});
+      const auto look = session.declare("look", {reads("u")});
+      session.replay();
+      for (int i = 0; i < steps; ++i) {
+        session.compute(add, [&] { u[0] += i, ++ran; });
+        session.compute(i == other_at ? add : scale, [&] { u[0] /= 2; });
+        sum += session.compute(look, [&] { return u[0]; });
+        double told = i;
+        session.result(told);
+        sum += told;
+        if (session.begin(scale)) u[0] += 1;
+        session.end();
+        EXPECT_EQ(session.replaying(), ran == 0);
+        if (i == 499) session.checkpoint(now);
+      }
+    }
+    return std::tuple(sum, u[0], ran);
+  };
+  const auto [sum, u, ran] = go(700);
+  EXPECT_EQ(ran, 700);
+  EXPECT_EQ(go(700), std::tuple(sum, u, 200));
+  EXPECT_EQ(refusal([&] { go(700, 300); }).substr(0, 178),
+            "number 1802 of the computations and results of the replay is the computation 'add' that updates u, and in "
+            "the run that is replayed it was the computation 'scale' that updates u: ");
+}
+
 TEST_F(ReplayTest, a_beginning_that_makes_something_else_is_refused) {
   Beginning first, second;
   {

@@ -7,14 +7,18 @@
 namespace backstay {
 
 #if BACKSTAY_HAVE_MPI
-Session::Session(int argc, char** argv, const Options& options) : impl_(std::make_unique<Impl>(argc, argv, options)) {}
-Session::Session(MPI_Comm comm, const Options& options) : impl_(std::make_unique<Impl>(comm, options)) {}
+Session::Session(int argc, char** argv, const Options& options)
+    : impl_(std::make_unique<Impl>(argc, argv, options)), ahead_(&impl_->ahead) {}
+Session::Session(MPI_Comm comm, const Options& options)
+    : impl_(std::make_unique<Impl>(comm, options)), ahead_(&impl_->ahead) {}
 MPI_Comm Session::comm() const { return impl_->user_comm; }
 void Session::include(MPI_Comm made) { impl_->include(made); }
 #else
-Session::Session(int, char**, const Options& options) : impl_(std::make_unique<Impl>(alone, options)) {}
+Session::Session(int, char**, const Options& options)
+    : impl_(std::make_unique<Impl>(alone, options)), ahead_(&impl_->ahead) {}
 #endif
-Session::Session(Alone, const Options& options) : impl_(std::make_unique<Impl>(alone, options)) {}
+Session::Session(Alone, const Options& options)
+    : impl_(std::make_unique<Impl>(alone, options)), ahead_(&impl_->ahead) {}
 
 Session::~Session() {
   // What a stuck thread still uses must outlive it.
@@ -85,6 +89,7 @@ void Session::init_done() { impl_->init_done(); }
 void Session::save_only(const std::vector<std::string>& regions) { impl_->save_only(regions); }
 bool Session::replaying() const { return impl_->replaying(); }
 void Session::keep(std::span<std::byte> value, bool of_computation) { impl_->keep(value, of_computation); }
+void Session::give_back(std::span<std::byte> value) { impl_->give_back(value); }
 void Session::refuse_replay(Computation computation) const { impl_->refuse_replay(computation); }
 Computation Session::declare(const std::string& name, const std::vector<Access>& accesses) {
   return impl_->declare(name, accesses);

@@ -409,6 +409,13 @@ Computation Session::Impl::declare(const std::string& name, const std::vector<Ac
 }
 
 bool Session::Impl::begin(Computation computation, bool scoped) {
+  if (way_ && running_.empty()) way_->look_ahead();
+  if (ahead.skip(computation.number)) {
+    ahead.pause();
+    running_.push_back(static_cast<std::size_t>(computation.number));
+    scopes_.push_back({scoped, false});
+    return false;
+  }
   if (computation.number < 0 || static_cast<std::size_t>(computation.number) >= declared_.size())
     throw Error(Code::invalid_argument,
                 "compute() was called with a computation that this session has not declared: call declare() before");
@@ -434,6 +441,7 @@ void Session::Impl::end_last(bool completed) {
   running_.pop_back();
   const bool ran = scopes_.back().runs;
   scopes_.pop_back();
+  if (running_.empty()) ahead.go_on();
   if (!completed && running_.empty() && way_ && !way_->is_gone_again())
     way_->lose(cat(declared_.signature_of(computation),
                    ", ended by an exception, which a replay cannot repeat: catch it inside of the computation"));

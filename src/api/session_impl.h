@@ -65,6 +65,7 @@ class Session::Impl {
 #endif
   region::RegionSet& regions() { return regions_; }
   region::RegionSet& statics() { return statics_; }
+  detail::Ahead ahead;            ///< of the way that is gone again
   bool protects_statics = false;  ///< what is protected now is static
   /// A name is used once, whichever way it is protected.
   [[nodiscard]] Result<void> require_free(const RegionSpec& spec) const {
@@ -116,6 +117,8 @@ class Session::Impl {
   void save_only(const std::vector<std::string>& names);
   /// What the program was told, outside of computations or by one. A replay gives it back.
   void keep(MutableByteView value, bool of_computation);
+  /// Of a computation that was skipped without begin().
+  void give_back(MutableByteView value);
   void refuse_replay(Computation computation) const;
   void wait();
   Verified verify();

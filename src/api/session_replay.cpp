@@ -40,7 +40,7 @@ Resumed Session::Impl::replay() {
     throw Error(
         Code::invalid_argument,
         "replay() was called after a computation or checkpoint(): it is where the way begins, so call it before");
-  way_.emplace();
+  way_.emplace(&ahead);
   begin_way();
   if (settings_.places_itself && !watcher_) watcher_.emplace();
   protect_way();
@@ -175,7 +175,16 @@ void Session::Impl::say_advice() {
 void Session::Impl::keep(MutableByteView value, bool of_computation) {
   if (!of_computation) end();
   if (!way_ || running_.size() != (of_computation ? 1 : 0)) return;
-  detail::value_or_throw(of_computation ? way_->computed(value) : way_->result(value));
+  if (!of_computation) way_->look_ahead();
+  ahead.go_on();
+  const bool given = ahead.give(value);
+  if (of_computation) ahead.pause();
+  if (!given) detail::value_or_throw(of_computation ? way_->computed(value) : way_->result(value));
+}
+
+void Session::Impl::give_back(MutableByteView value) {
+  way_->look_ahead();
+  if (!ahead.give(value)) detail::value_or_throw(way_->computed(value));
 }
 
 void Session::Impl::refuse_replay(Computation computation) const {
@@ -197,6 +206,7 @@ void Session::Impl::require_arrival() const {
 void Session::Impl::forget_way() {
   if (way_ && regions_.find(format::replay_region) != nullptr) (void)regions_.remove(format::replay_region).ok();
   way_.reset();
+  ahead = {};
   aside_.reset();
   has_begun_ = beginning_is_over_ = was_resumed_ = false;
   if (engine_) engine_->end_way();

@@ -37,17 +37,21 @@ bool is_whole(ByteView surprises, std::uint64_t events) {
 }
 }  // namespace
 
+void Expectation::At::pass(Event event) {
+  last = {last[1], last[2], event.symbol()};
+  std::uint64_t hash = 0;
+  for (const auto symbol : last) hash = (hash ^ symbol) * 0x9e3779b97f4a7c15;
+  slot = static_cast<std::size_t>(hash >> 32) % slots;
+}
+
 void Expectation::came(Event event) {
-  Guess& guess = guesses_[at_];
+  Guess& guess = guesses_[at_.slot];
   if (guess.symbol == event.symbol()) {
     guess.doubted = false;
   } else if (std::exchange(guess.doubted, true)) {
     guess = {event.symbol(), false};
   }
-  last_ = {last_[1], last_[2], event.symbol()};
-  std::uint64_t hash = 0;
-  for (const auto symbol : last_) hash = (hash ^ symbol) * 0x9e3779b97f4a7c15;
-  at_ = static_cast<std::size_t>(hash >> 32) % slots;
+  at_.pass(event);
 }
 
 void ReplayLog::computation(std::uint32_t number) { add(Event::computation(number)); }
@@ -124,6 +128,77 @@ void Replay::pass() {
   as_expected_ = 0;
   taken_surprises_ = next_surprise_;
   find_surprise();
+  runs_.clear();
+}
+
+namespace {
+/// Whether it can be passed by the one who looks ahead.
+bool is_plain(Event event, const std::vector<bool>& known) {
+  if (event.is_result()) return event.value() <= detail::Ahead::largest_result;
+  return event.value() > 0 && event.value() <= known.size() && known[event.value() - 1];
+}
+}  // namespace
+
+/// To where it comes back to its beginning, if it does, so that it can follow itself.
+Replay::Run& Replay::run_from_here(const std::vector<bool>& known, std::uint64_t most) {
+  if (runs_.size() >= most_runs) runs_.clear();
+  Expectation::At at = expectation_.at();
+  const auto [found, is_new] = runs_.try_emplace(at.slot);
+  Run& run = found->second;
+  if (!is_new && run.from == at && !run.is_open) return run;
+  run = Run();
+  run.from = at;
+  most = std::min<std::uint64_t>(most, longest_run);
+  do {
+    const Event event = expectation_.next(at);
+    if (run.symbols.size() == most || !is_plain(event, known)) break;
+    run.symbols.push_back(static_cast<detail::Ahead::Symbol>(event.symbol()));
+    run.slots.push_back(static_cast<std::uint32_t>(at.slot));
+    run.computations += event.is_result() ? 0 : 1;
+    run.result_bytes += event.is_result() ? event.value() : 0;
+    at.pass(event);
+  } while (at != run.from);
+  run.to = at;
+  run.is_open = run.symbols.size() < most && at != run.from;
+  return run;
+}
+
+detail::Ahead Replay::look_ahead(const std::vector<bool>& known, std::uint64_t most) {
+  run_ = nullptr;
+  most = std::min(most, surprise_ ? before_surprise_ : events_ - done_);
+  if (most == 0) return {};
+  run_ = &run_from_here(known, most);
+  const auto all = std::span(run_->symbols).first(std::min<std::uint64_t>(most, run_->symbols.size()));
+  std::size_t count = all.size();
+  if (run_->result_bytes > results_.size() - next_result_) {  // of a damaged log, or the last ones of all
+    std::size_t bytes = 0;
+    const auto missing = std::ranges::find_if(all, [&](detail::Ahead::Symbol symbol) {
+      bytes += (symbol & 1) != 0 ? symbol >> 1 : 0;
+      return bytes > results_.size() - next_result_;
+    });
+    count = static_cast<std::size_t>(missing - all.begin());
+  }
+  return {all.first(count), results_.data() + next_result_};
+}
+
+std::uint64_t Replay::pass(const detail::Ahead& ahead) {
+  const std::size_t count = ahead.passed();
+  if (run_ == nullptr || count == 0) return 0;
+  Run& run = *run_;
+  for (; run.confirmed < count; ++run.confirmed) expectation_.confirm(run.slots[run.confirmed]);
+  const bool is_all = count == run.symbols.size();
+  Expectation::At to = is_all ? run.to : run.from;
+  for (std::size_t i = count < 3 ? 0 : count - 3; !is_all && i < count; ++i) to.pass(Event::of(run.symbols[i]));
+  expectation_.go_to(to);
+  done_ += count;
+  as_expected_ += count;
+  before_surprise_ -= surprise_ ? count : 0;
+  next_result_ = static_cast<std::size_t>(ahead.values() - results_.data());
+  run_ = nullptr;
+  if (is_all) return run.computations;
+  return static_cast<std::uint64_t>(std::count_if(run.symbols.begin(),
+                                                  run.symbols.begin() + static_cast<std::ptrdiff_t>(count),
+                                                  [](detail::Ahead::Symbol symbol) { return (symbol & 1) == 0; }));
 }
 
 ReplayLog Replay::log() const {

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "backstay/ahead.hpp"
 #include "base/bytes.h"
 #include "base/result.h"
 
@@ -34,9 +36,23 @@ class Event {
 /// a loop ends. The same events give the same expectations, everywhere.
 class Expectation {
  public:
+  /// The three events before, and where the guess stands that follows them.
+  struct At {
+    std::array<std::uint64_t, 3> last{};
+    std::size_t slot = 0;
+    bool operator==(const At&) const = default;
+    /// Where it is after another one.
+    void pass(Event event);
+  };
+
   Expectation() : guesses_(slots) {}
-  [[nodiscard]] Event next() const { return Event::of(guesses_[at_].symbol); }
+  [[nodiscard]] Event next() const { return next(at_); }
+  [[nodiscard]] Event next(const At& at) const { return Event::of(guesses_[at.slot].symbol); }
   void came(Event event);
+  [[nodiscard]] const At& at() const { return at_; }
+  /// All came as expected on the way from at() to `at`: for each guess on it confirm() was called once, or more often.
+  void go_to(const At& at) { at_ = at; }
+  void confirm(std::size_t slot) { guesses_[slot].doubted = false; }
 
  private:
   static constexpr std::size_t slots = std::size_t{1} << 14;
@@ -46,8 +62,7 @@ class Expectation {
   };
 
   std::vector<Guess> guesses_;
-  std::array<std::uint64_t, 3> last_{};
-  std::size_t at_ = 0;  ///< where the guess after these stands
+  At at_;
 };
 
 /// Grows with what could not be expected, and with the results: a few bytes for each end of a loop.
@@ -95,6 +110,12 @@ class Replay {
   [[nodiscard]] Failure why_not(std::uint32_t computation) const { return why_not(Event::computation(computation)); }
   /// Fills in the result. Code::mismatch as above, or another size; Code::corrupt: the log has no bytes for it.
   Result<void> result(MutableByteView value);
+  /// What comes next, `most` events of it, as far as it is expected, and is results and computations that are `known`:
+  /// these are numbers less one, as the first one is not among them. The replay stands still until pass(); nothing else
+  /// may be done with it before.
+  [[nodiscard]] detail::Ahead look_ahead(const std::vector<bool>& known, std::uint64_t most);
+  /// What look_ahead() gave is behind, as far as the program has passed it. How many computations that are.
+  std::uint64_t pass(const detail::Ahead& ahead);
   /// What was replayed so far, to be continued.
   [[nodiscard]] ReplayLog log() const;
 
@@ -106,6 +127,18 @@ class Replay {
   void find_surprise();
   [[nodiscard]] std::string name_of(Event event) const;
 
+  /// Events that follow each other as long as no guess changes. Programs repeat themselves, so it is used again.
+  struct Run {
+    Expectation::At from, to;
+    std::vector<detail::Ahead::Symbol> symbols;
+    std::vector<std::uint32_t> slots;  ///< of the guesses
+    std::size_t confirmed = 0;         ///< so many of these, the first ones
+    std::uint64_t computations = 0, result_bytes = 0;
+    bool is_open = false;  ///< it ends where a computation was not known
+  };
+  static constexpr std::size_t longest_run = 1024, most_runs = 1024;
+  Run& run_from_here(const std::vector<bool>& known, std::uint64_t most);
+
   std::vector<std::string> names_;
   std::uint64_t events_ = 0, done_ = 0;
   Bytes surprises_, results_;
@@ -115,6 +148,8 @@ class Replay {
   std::size_t taken_surprises_ = 0;  ///< bytes of those that have come
   std::uint64_t as_expected_ = 0;    ///< events since the last of them
   Expectation expectation_;
+  std::unordered_map<std::size_t, Run> runs_;  ///< by the slot that they begin at
+  Run* run_ = nullptr;                         ///< that look_ahead() gave
 };
 
 }  // namespace backstay::select

@@ -69,6 +69,85 @@ TEST(replay_log, a_program_takes_its_way_again_and_goes_on) {
   }
 }
 
+/// Passes what is next by looking ahead, up to `end` and to a random number of events; that many.
+std::size_t pass_some(Replay& replay, const std::vector<Step>& run, std::size_t begin, std::size_t end,
+                      const std::vector<bool>& known, std::mt19937& random) {
+  detail::Ahead ahead = replay.look_ahead(known, end - begin);
+  const std::size_t most = random() % 4 == 0 ? random() % 20 : end;
+  std::uint64_t computations = 0;
+  std::size_t i = begin;
+  for (double value = -1; i < end && i - begin < most; ++i) {
+    if (!run[i].result && !ahead.skip(static_cast<int>(run[i].computation) - 1)) break;
+    if (run[i].result && !ahead.give(room_of(value))) break;
+    EXPECT_EQ(value, run[i].result.value_or(value));
+    computations += run[i].result ? 0 : 1;
+  }
+  EXPECT_EQ(ahead.passed(), i - begin);
+  EXPECT_EQ(replay.pass(ahead), computations);
+  return i - begin;
+}
+
+TEST(replay_log, what_is_passed_by_looking_ahead_is_as_if_it_had_come_one_by_one) {
+  std::size_t passed = 0, all = 0;
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    std::mt19937 random(seed);
+    auto run = random_run(seed);
+    for (int again = static_cast<int>(random() % 3); again > 0; --again) run.insert(run.end(), run.begin(), run.end());
+    const std::size_t half = random() % (run.size() + 1);
+    ReplayLog log;
+    record(log, run, 0, half);
+    auto replay = Replay::open(log.encode(), {});
+    ASSERT_TRUE(replay);
+    std::vector<bool> known(seed % 3 == 0 ? 1 : 200);
+    for (std::size_t i = 0; i < half; ++i) {
+      const std::size_t some = pass_some(*replay, run, i, half, known, random);
+      passed += some;
+      if ((i += some) == half) break;
+      ASSERT_TRUE(take(*replay, run[i])) << "seed " << seed;
+      if (!run[i].result && run[i].computation > 0 && run[i].computation <= known.size())
+        known[run[i].computation - 1] = true;
+    }
+    all += half;
+    ASSERT_TRUE(replay->at_end());
+    ReplayLog again = replay->log();
+    record(log, run, half, run.size());
+    record(again, run, half, run.size());
+    EXPECT_EQ(again.encode(), log.encode()) << "seed " << seed;
+  }
+  EXPECT_GT(passed, all / 3);
+}
+
+TEST(replay_log, looking_ahead_gives_nothing_but_what_is_there) {
+  ReplayLog log;
+  const double dt = 0.5;
+  for (int i = 0; i < 10; ++i) {
+    log.computation(0);
+    log.computation(1);
+    log.computation(2);
+    log.result(bytes_of(dt));
+  }
+  const Bytes good = log.encode();
+  Bytes cut = good;
+  cut.resize(cut.size() - 12);  // the last result, and half of the one before
+  auto replay = Replay::open(cut, {});
+  ASSERT_TRUE(replay);
+  double value = 0;
+  const auto result = [&] { return replay->result(room_of(value)).ok(); };
+  for (int i = 0; i < 8; ++i)
+    ASSERT_TRUE(replay->computation(0) && replay->computation(1) && replay->computation(2) && result());
+  ASSERT_TRUE(replay->computation(0));
+  detail::Ahead ahead = replay->look_ahead({true, false}, 100);
+  EXPECT_FALSE(ahead.skip(1)) << "another computation";
+  EXPECT_TRUE(ahead.skip(0));
+  EXPECT_FALSE(ahead.skip(1)) << "not known";
+  EXPECT_EQ(replay->pass(ahead), 1U);
+  ASSERT_TRUE(replay->computation(2));
+  ahead = replay->look_ahead({true, true}, 100);
+  EXPECT_FALSE(ahead.give(room_of(value))) << "the log has no bytes for it";
+  EXPECT_EQ(replay->pass(ahead), 0U);
+  EXPECT_FALSE(result());
+}
+
 TEST(replay_log, another_way_is_found_at_its_first_event_and_explained) {
   const std::vector<std::string> names{"computation 'step'", "computation 'flux'"};
   ReplayLog log;

@@ -39,6 +39,19 @@ Result<void> Way::go_again(ByteView saved) {
   return {};
 }
 
+void Way::look_ahead() {
+  if (ahead_ == nullptr || !is_gone_again()) return;
+  settle();
+  if (beginning_ > 0 && done() < beginning_) return;
+  *ahead_ = replay_->look_ahead(is_as_then_, place_ - 1 - done());
+}
+
+void Way::settle() {
+  if (!replay_ || ahead_ == nullptr) return;
+  computations_ += replay_->pass(*ahead_);
+  *ahead_ = {};
+}
+
 Result<Way::Turn> Way::take(std::uint32_t event) {
   if (is_followed() && !replay_->next_is(event)) leave();
   if (!replay_) {
@@ -58,6 +71,7 @@ void Way::leave() {
 }
 
 Result<Way::Turn> Way::computation(std::size_t number, const Declared& declared) {
+  settle();
   ++computations_;
   if (replay_ && number < declared_then_.size() && !is_as_then_[number]) {
     const auto now = declared.signature_of(number);
@@ -71,6 +85,7 @@ Result<Way::Turn> Way::computation(std::size_t number, const Declared& declared)
 }
 
 Result<void> Way::end_beginning() {
+  settle();
   const auto events = replay_ ? replay_->done() : log_.events();
   if (beginning_is_over_)
     return fail(Code::invalid_argument, "init_done() was called twice: a program has one beginning");
@@ -80,14 +95,22 @@ Result<void> Way::end_beginning() {
                 " in the run that is replayed: the program must go the same way");
   beginning_ = events;
   beginning_is_over_ = true;
+  is_as_then_.assign(is_as_then_.size(), false);
   return {};
 }
 
-bool Way::next_is_checkpoint() const { return replay_ && replay_->next_is(checkpoint_event); }
+bool Way::next_is_checkpoint() {
+  settle();
+  return replay_ && replay_->next_is(checkpoint_event);
+}
 
-Result<Way::Turn> Way::checkpoint() { return take(checkpoint_event); }
+Result<Way::Turn> Way::checkpoint() {
+  settle();
+  return take(checkpoint_event);
+}
 
 Result<void> Way::result(MutableByteView value) {
+  settle();
   if (is_followed() && !replay_->next_result(value.size())) leave();
   if (!replay_) {
     log_.result(value);
@@ -99,6 +122,7 @@ Result<void> Way::result(MutableByteView value) {
 }
 
 Result<void> Way::computed(MutableByteView value) {
+  settle();
   const auto then = replay_ ? replay_->next_result(value.size()) : std::nullopt;
   if (!replay_ || skips() || (then && std::ranges::equal(*then, value))) return result(value);
   if (is_gone_again())
@@ -109,7 +133,8 @@ Result<void> Way::computed(MutableByteView value) {
   return result(value);
 }
 
-Result<std::string> Way::save(const Declared& declared) const {
+Result<std::string> Way::save(const Declared& declared) {
+  settle();
   if (lost_) return fail(Code::invalid_argument, *lost_);
   WireWriter out;
   out.number(version);
@@ -123,7 +148,7 @@ Result<std::string> Way::save(const Declared& declared) const {
 }
 
 std::string Way::position() const {
-  return replay_ ? cat("after ", replay_->done(), " of ", place_, " computations, calls of checkpoint() and results")
+  return replay_ ? cat("after ", done(), " of ", place_, " computations, calls of checkpoint() and results")
                  : std::string();
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "backstay/ahead.hpp"
 #include "base/bytes.h"
 #include "base/result.h"
 #include "select/declared.h"
@@ -27,20 +28,29 @@ class Way {
     stop,  ///< the line was taken here: what it holds is what the program goes on with
   };
 
+  /// `ahead`: where look_ahead() leaves what comes next; null: nowhere. It must outlive this, and is read by every
+  /// other call, so that those need not know of it.
+  explicit Way(detail::Ahead* ahead = nullptr) : ahead_(ahead) {}
+  Way(const Way&) = delete;
+  Way& operator=(const Way&) = delete;
+
   /// The way that `saved` holds is gone again. Code::corrupt: it is none.
   Result<void> go_again(ByteView saved);
   /// The place where the line was taken is still ahead.
-  [[nodiscard]] bool is_gone_again() const { return replay_ && replay_->done() < place_; }
+  [[nodiscard]] bool is_gone_again() const { return replay_ && done() < place_; }
   /// Computations are skipped: the last event was behind the beginning that runs again.
-  [[nodiscard]] bool skips() const { return is_gone_again() && (beginning_ == 0 || replay_->done() > beginning_); }
+  [[nodiscard]] bool skips() const { return is_gone_again() && (beginning_ == 0 || done() > beginning_); }
+  /// What is skipped next, as far as it is results and computations that came before in this replay: passing it there
+  /// is as good as telling it to computation(), result() and computed(). Nothing where nothing is skipped.
+  void look_ahead();
   /// What came so far runs again when the way is gone again. Code::mismatch: then it ended elsewhere.
   Result<void> end_beginning();
   /// What comes is known already: it is skipped or followed.
   [[nodiscard]] bool is_known() const { return replay_.has_value(); }
   /// A call of checkpoint() came next.
-  [[nodiscard]] bool next_is_checkpoint() const;
+  [[nodiscard]] bool next_is_checkpoint();
   /// A line is taken at the last event.
-  void mark() { place_ = replay_ ? replay_->done() : log_.events(); }
+  void mark() { place_ = replay_ ? done() : log_.events(); }
   /// A computation begins. Code::mismatch: the saved way goes on otherwise, or what it computed was declared otherwise.
   Result<Turn> computation(std::size_t number, const Declared& declared);
   /// A call of checkpoint(). Code::mismatch as above.
@@ -54,24 +64,31 @@ class Way {
   /// Something happened that cannot be gone again: `why`. No line is saved from here on.
   void lose(std::string why) { lost_ = std::move(why); }
   /// All so far, with what is declared, and where the last line was taken. Code::invalid_argument: it was lost.
-  [[nodiscard]] Result<std::string> save(const Declared& declared) const;
-  [[nodiscard]] std::uint64_t computations() const { return computations_; }
+  [[nodiscard]] Result<std::string> save(const Declared& declared);
+  [[nodiscard]] std::uint64_t computations() {
+    settle();
+    return computations_;
+  }
   /// "after 12 of 40 computations, calls of checkpoint() and results"
   [[nodiscard]] std::string position() const;
 
  private:
   Result<Turn> take(std::uint32_t event);
   void leave();
+  /// The replay goes on to where the program has come by `ahead_`.
+  void settle();
+  [[nodiscard]] std::uint64_t done() const { return replay_->done() + (ahead_ != nullptr ? ahead_->passed() : 0); }
   /// The place is behind, and what came after it is known.
-  [[nodiscard]] bool is_followed() const { return replay_ && replay_->done() >= place_; }
+  [[nodiscard]] bool is_followed() const { return replay_ && done() >= place_; }
 
+  detail::Ahead* ahead_;
   ReplayLog log_;
   std::optional<Replay> replay_;
   std::uint64_t place_ = 0;      ///< events up to where the line was taken
   std::uint64_t beginning_ = 0;  ///< events whose computations run again
   bool beginning_is_over_ = false;
   std::vector<std::string> declared_then_;  ///< of the way that is gone again
-  std::vector<bool> is_as_then_;            ///< of those: it was looked at
+  std::vector<bool> is_as_then_;            ///< of those: it has begun, behind the beginning
   std::optional<std::string> lost_;
   std::uint64_t computations_ = 0;
 };
