@@ -354,7 +354,7 @@ typedef struct backstay_counters {
   uint64_t failed;         /**< lines given up, each level counted */
   uint64_t in_flight;      /**< captured and not yet committed or given up */
   uint64_t newest_line;    /**< number of the newest committed line; 0: none */
-  double blocked_seconds;  /**< time spent inside checkpoint */
+  double blocked_seconds;  /**< time spent inside checkpoint, and in backstay_begin for a line that waits */
   uint64_t staging_bytes;  /**< staging memory held */
   char last_error[1024];   /**< empty: none */
   uint64_t left_out_bytes; /**< of regions that the newest checkpoint did not save, see backstay_begin */

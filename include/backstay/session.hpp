@@ -72,7 +72,7 @@ struct Status {
   std::uint64_t failed = 0;          ///< lines given up, each level counted
   std::uint64_t in_flight = 0;       ///< captured and not yet committed or given up
   std::uint64_t newest_line = 0;     ///< number of the newest committed line; 0: none
-  double blocked_seconds = 0;        ///< time spent inside checkpoint()
+  double blocked_seconds = 0;        ///< time spent inside checkpoint(), and in compute() for a line that waits
   std::uint64_t staging_bytes = 0;   ///< staging memory held
   std::string last_error;            ///< empty: none
   std::uint64_t left_out_bytes = 0;  ///< of regions that the newest checkpoint did not save, see Session::compute()

@@ -104,7 +104,7 @@ class Status:
     failed: int  # lines given up, each level counted
     in_flight: int  # captured and not yet committed or given up
     newest_line: int  # number of the newest committed line; 0: none
-    blocked_seconds: float  # inside checkpoint()
+    blocked_seconds: float  # inside checkpoint(), and in compute() for a line that waits
     staging_bytes: int
     last_error: str  # empty: none
     left_out_bytes: int  # of regions that the newest checkpoint did not save, see compute()

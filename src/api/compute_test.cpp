@@ -59,6 +59,33 @@ class ComputeTest : public ::testing::Test {
   fs::path dir_;
 };
 
+TEST_F(ComputeTest, staging_memory_is_made_before_the_first_checkpoint_for_what_is_saved_at_once) {
+  std::vector<double> u(100'000), f(300'000);
+  Session session(alone, options());
+  session.protect("u", u);
+  session.protect("f", f);
+  session.declare("flux", {reads("u"), writes("f")});
+  session.resume();
+  EXPECT_GE(session.status().staging_bytes, 800'000U);
+  EXPECT_LT(session.status().staging_bytes, 2'400'000U);
+  EXPECT_EQ(session.status().blocked_seconds, 0);
+}
+
+TEST_F(ComputeTest, what_a_line_takes_inside_of_computations_counts_as_blocked) {
+  std::vector<double> f(1'000'000);
+  Session session(alone, options());
+  session.protect("f", f);
+  const auto flux = session.declare("flux", {writes("f")}), look = session.declare("look", {reads("f")});
+  session.resume();
+  session.checkpoint();
+  const double in_the_call = session.status().blocked_seconds;
+  session.compute(look, [] {});  // saves it
+  const double with_it = session.status().blocked_seconds;
+  EXPECT_GT(with_it, in_the_call);
+  session.compute(flux, [] {});  // nothing waits any more
+  EXPECT_EQ(session.status().blocked_seconds, with_it);
+}
+
 TEST_F(ComputeTest, what_is_overwritten_before_it_is_read_is_left_out) {
   std::vector<double> u(1000, 1), f(1000, 2);
   {

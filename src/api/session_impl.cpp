@@ -408,6 +408,17 @@ Computation Session::Impl::declare(const std::string& name, const std::vector<Ac
   return {static_cast<int>(number)};
 }
 
+Session::Impl::Blocking::Blocking(Impl& impl) : impl_(impl) {
+  if (impl.engine_->waits()) began_ = std::chrono::steady_clock::now();
+}
+
+Session::Impl::Blocking::~Blocking() {
+  if (!began_) return;
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - *began_;
+  const std::lock_guard lock(impl_.mutex_);
+  impl_.counters_.blocked_seconds += took.count();
+}
+
 bool Session::Impl::begin(Computation computation, bool scoped) {
   if (way_ && running_.empty()) way_->look_ahead();
   if (ahead.skip(computation.number)) {
@@ -426,7 +437,11 @@ bool Session::Impl::begin(Computation computation, bool scoped) {
   // Of those inside of each other the outermost counts.
   const bool skips =
       way_ && running_.empty() && value_or_throw(way_->computation(number, declared_)) == select::Way::Turn::skip;
-  if (const auto ready = skips ? Result<void>{} : engine_->before(number); !ready) {
+  const auto ready = skips ? Result<void>{} : [&] {
+    const Blocking counted(*this);
+    return engine_->before(number);
+  }();
+  if (!ready) {
     if (way_) way_->lose("a computation was refused, so that the way of this program cannot be gone again");
     detail::raise(ready.failure());
   }
@@ -446,7 +461,9 @@ void Session::Impl::end_last(bool completed) {
     way_->lose(cat(declared_.signature_of(computation),
                    ", ended by an exception, which a replay cannot repeat: catch it inside of the computation"));
   if (checker_ && ran) checker_->end(computation, completed, *journal_, rank);
-  if (engine_ && ran) engine_->after(computation, completed);
+  if (!engine_ || !ran) return;
+  const Blocking counted(*this);
+  engine_->after(computation, completed);
 }
 
 Outcome Session::Impl::checkpoint(bool forced) {
@@ -464,8 +481,8 @@ Outcome Session::Impl::checkpoint(bool forced) {
 }
 
 Outcome Session::Impl::take(bool forced) {
-  const auto start = std::chrono::steady_clock::now();
   const InCall in_call(*this, "checkpoint()");
+  const auto start = std::chrono::steady_clock::now();
   has_begun_ = true;
   if (way_ && !goes_on_here()) return Outcome::not_due;
   if (must_resume_)
@@ -548,6 +565,7 @@ Resumed Session::Impl::resume() {
 /// What resume() or replay() has found is told.
 Resumed Session::Impl::found(const Result<Resumed>& outcome) {
   const auto found = value_here(outcome);
+  engine_->make_ready();
   const bool back = !found && must_resume_;
   if (back) go_back_to_beginning();
   must_resume_ = false;

@@ -239,6 +239,18 @@ class Session::Impl {
   };
   std::vector<Scope> scopes_;  ///< of these
   void end_last(bool completed);
+  /// While a line waits, what is done for it in a computation is counted.
+  class Blocking {
+   public:
+    explicit Blocking(Impl& impl);
+    ~Blocking();
+    Blocking(const Blocking&) = delete;
+    Blocking& operator=(const Blocking&) = delete;
+
+   private:
+    Impl& impl_;
+    std::optional<std::chrono::steady_clock::time_point> began_;
+  };
   // ---- replay: see select/way.h
   bool has_begun_ = false;                ///< a computation, or checkpoint(), was called
   bool beginning_is_over_ = false;        ///< init_done() was called

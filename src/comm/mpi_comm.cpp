@@ -369,25 +369,26 @@ Result<Bytes> MpiComm::do_broadcast(int root, ByteView mine) {
   return std::move(*bytes);
 }
 
-std::shared_ptr<Collective> all_max_in_place(MPI_Comm comm, std::shared_ptr<std::vector<std::int64_t>> values) {
-  return std::make_shared<Collective>([comm, values](MPI_Request* request) {
+std::shared_ptr<Collective> all_max_in_place(MPI_Comm comm, std::shared_ptr<std::vector<std::int64_t>> values,
+                                             Collective::First first) {
+  const auto start = [comm, values](MPI_Request* request) {
     return MPI_Iallreduce(MPI_IN_PLACE, values->data(), static_cast<int>(values->size()), MPI_INT64_T, MPI_MAX, comm,
                           request);
-  });
+  };
+  return std::make_shared<Collective>(start, first);
 }
 
 Result<std::vector<std::int64_t>> MpiComm::do_all_max(std::vector<std::int64_t> mine) {
   auto values = std::make_shared<std::vector<std::int64_t>>(std::move(mine));
-  BACKSTAY_TRY(group_->finish(all_max_in_place(handle(), values)));
+  BACKSTAY_TRY(group_->finish(all_max_in_place(handle(), values, Collective::First::starts_and_looks)));
   return std::move(*values);
 }
 
 Result<std::unique_ptr<PendingMax>> MpiComm::do_start_all_max(std::vector<std::int64_t> mine) {
   auto values = std::make_shared<std::vector<std::int64_t>>(std::move(mine));
-  std::shared_ptr<Operation> operation = all_max_in_place(handle(), values);
+  std::shared_ptr<Operation> operation = all_max_in_place(handle(), values, Collective::First::only_starts);
   auto pending = std::make_unique<MpiPendingMax>(group_, health(), operation, values);
-  // The first look starts it, so that it is on its way while the caller computes.
-  BACKSTAY_TRY(pending->test());
+  BACKSTAY_TRY(pending->test());  // starts it, so that it is on its way while the caller computes
   return std::unique_ptr<PendingMax>(std::move(pending));
 }
 

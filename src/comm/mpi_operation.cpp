@@ -23,6 +23,7 @@ Result<bool> Collective::advance() {
   if (!started_) {
     started_ = true;
     BACKSTAY_TRY(check(start_(&request_)));
+    if (first_ == First::only_starts) return false;
   }
   int done = 0;
   BACKSTAY_TRY(check(MPI_Test(&request_, &done, MPI_STATUS_IGNORE)));

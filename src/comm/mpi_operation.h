@@ -45,11 +45,15 @@ class Collective final : public Operation {
  public:
   /// Makes the call; owns its buffers.
   using Start = std::function<int(MPI_Request*)>;
-  explicit Collective(Start start) : start_(std::move(start)) {}
+  /// What the first advance() does. A look at what others have hardly begun finds nothing; MPI then gives the processor
+  /// away (mpi_yield_when_idle of Open MPI), and where ranks outnumber cores it comes back milliseconds later.
+  enum class First { starts_and_looks, only_starts };
+  explicit Collective(Start start, First first = First::starts_and_looks) : start_(std::move(start)), first_(first) {}
   Result<bool> advance() override;
 
  private:
   Start start_;
+  First first_;
   bool started_ = false;
   MPI_Request request_ = MPI_REQUEST_NULL;
 };

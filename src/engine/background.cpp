@@ -86,6 +86,13 @@ Result<std::unique_ptr<Checkpoint>> Background::take() {
   return checkpoint;
 }
 
+void Background::make_ready(std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& checkpoint : free_)
+    if (checkpoint->capture.buffer.reserve(bytes))
+      staging_bytes_ = checkpoint->capture.buffer.capacity() * options_.buffers;
+}
+
 std::unique_ptr<Checkpoint> Background::in_vain(const Failure& why) {
   auto checkpoint = std::make_unique<Checkpoint>();
   checkpoint->captured = why;

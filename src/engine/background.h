@@ -33,7 +33,7 @@ struct BackgroundOptions {
   std::function<void(const Settled&)> settled;  ///< called on the background thread after each line
 };
 
-/// Owns the captures. `take`, `put`, `in_flight`, `wait_idle` are called by the application's thread.
+/// Owns the captures. `take`, `make_ready`, `put`, `in_flight`, `wait_idle` are called by the application's thread.
 class Background {
  public:
   Background(std::vector<Level>& levels, std::vector<Level>& statics, const Job& job, const Topology& topology,
@@ -46,6 +46,9 @@ class Background {
   /// A checkpoint to fill, its staging memory reused; waits for one, bounded: Code::timeout. It is to be handed over
   /// all the same then (see in_vain()), as the other ranks have one.
   Result<std::unique_ptr<Checkpoint>> take();
+  /// Makes staging memory of `bytes` for each capture that is not in flight; where there is none left, the capture
+  /// says so.
+  void make_ready(std::uint64_t bytes);
   /// A checkpoint that holds nothing but why.
   static std::unique_ptr<Checkpoint> in_vain(const Failure& why);
   /// Hands a filled checkpoint to the thread.

@@ -278,6 +278,7 @@ Result<void> Engine::finish_agreement() {
   const auto maxima = finish_meeting(*agreement_);
   if (!maxima) return maxima.failure();
   agreement_.reset();
+  agreed_at_ = decider_.call();
   decider_.agreed(*maxima);
   may_be_in_flight_ = decider_.in_flight() > 0;
   return {};
@@ -480,6 +481,11 @@ Result<Outcome> Engine::capture(const std::vector<bool>& levels, bool now) {
   return taken ? Result<Outcome>(Outcome::taken) : taken.failure();
 }
 
+void Engine::make_ready() {
+  const auto bytes = open_line_.bytes_at_once();
+  if (background_ && (config_.staging_limit == 0 || bytes <= config_.staging_limit)) background_->make_ready(bytes);
+}
+
 Result<void> Engine::require_regions() const {
   if (regions_.specs().empty())
     return fail(Code::invalid_argument,
@@ -504,7 +510,9 @@ bool Engine::must_look_after_statics(const std::vector<bool>& levels) const {
 /// no line was given up since, they are where they were. All ranks decide alike, by what they told each other in the
 /// last meeting: nobody waits for another who has not changed anything.
 Result<void> Engine::look_after_statics(const std::vector<bool>& levels, bool now) {
-  if (captured_ == 0 || (now && there_are_statics_) || must_look_after_statics(levels))
+  // Right before the first line not even whether there are any is known, unless ranks have just told each other.
+  const bool unknown = captured_ == 0 && (now || agreed_at_ != decider_.call());
+  if (unknown || (now && there_are_statics_) || must_look_after_statics(levels))
     BACKSTAY_TRY(come_to(Meeting::statics));
   if (!there_are_statics_) static_lines_.clear();
   if (!must_look_after_statics(levels)) return {};
@@ -623,6 +631,7 @@ Result<void> Engine::wait() {
 Result<Resumed> Engine::resume(Aside* aside) {
   looked_back_ = true;
   BACKSTAY_TRY(meet(Meeting::resume));
+  agreed_at_ = 0;  // a line's call may be counted again
   const double start = monotonic();
   auto there = take_inventory(levels_, companions_, settled_here(), groups_.app());
   if (!there) return there.failure();

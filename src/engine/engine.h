@@ -93,6 +93,10 @@ class Engine {
     open_line_.give_up_undecided(still_there);
   }
   [[nodiscard]] std::uint64_t left_out_bytes() const { return open_line_.left_out_bytes(); }
+  /// A line waits for what computations show.
+  [[nodiscard]] bool waits() const { return open_line_.waits(); }
+  /// Staging memory for what is protected now, so that the first checkpoint need not make it.
+  void make_ready();
   /// Into `aside`, if there is one, instead of the regions: put_back() follows.
   Result<Resumed> resume(Aside* aside = nullptr);
   /// Collective: what was read aside goes into the regions.
@@ -200,6 +204,7 @@ class Engine {
   std::unique_ptr<comm::PendingMax> agreement_;
   std::uint64_t next_line_ = 1;
   std::uint64_t captured_ = 0;
+  std::uint64_t agreed_at_ = 0;  ///< the call that the newest agreement was used at
   double call_began_ = 0;
   std::unique_ptr<comm::PendingMax> farewell_;
   std::optional<Failure> apart_;    ///< ranks have come for different things

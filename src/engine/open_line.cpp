@@ -75,7 +75,7 @@ Result<std::unique_ptr<OpenLine::Undecided>> OpenLine::find_undecided(const std:
   if (!regions) return regions.failure();
   auto out = std::make_unique<Undecided>();
   out->regions = std::move(*regions);
-  for (std::size_t c = 0; c < from_.declared->size(); ++c) {
+  for (std::size_t c = 0; from_.declared != nullptr && c < from_.declared->size(); ++c) {
     auto effects = from_.declared->effects_on(c, out->regions);
     out->effects.push_back(effects ? std::move(*effects) : select::Effects{});
   }
@@ -185,6 +185,20 @@ Result<std::vector<Wanted>> OpenLine::wanted_now(const std::set<std::string>& le
     for (auto& wanted : as_wanted(specs[i], about, elements)) out.push_back(std::move(wanted));
   }
   return out;
+}
+
+std::uint64_t OpenLine::bytes_at_once() const {
+  const auto made = as_made();
+  auto undecided = find_undecided(made);
+  if (!undecided) return 0;
+  std::vector<std::uint64_t> sizes;
+  const auto& specs = from_.regions.specs();
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const auto& region = (*undecided)->regions[i];
+    if (!specs[i].save && !made.contains(region.name) && !(*undecided)->waiting.contains(i))
+      sizes.push_back(static_cast<std::uint64_t>(select::volume(select::box_of(region.shape)) * region.element));
+  }
+  return format::layout_area(sizes).size;
 }
 
 Result<void> OpenLine::before(std::size_t computation) {

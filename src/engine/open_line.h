@@ -80,6 +80,9 @@ class OpenLine {
   /// Regions that no line has, as the beginning of the program makes them.
   [[nodiscard]] std::set<std::string> as_made() const;
   [[nodiscard]] bool waits() const { return line_ != nullptr; }
+  /// The size of a capture of all that no computation overwrites, as it is protected now; 0: it cannot be told. What
+  /// callbacks save is not counted.
+  [[nodiscard]] std::uint64_t bytes_at_once() const;
   /// Bytes of the regions that the newest line left out so far.
   [[nodiscard]] std::uint64_t left_out_bytes() const { return left_out_bytes_; }
 

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "base/crc32c.h"
 #include "base/text.h"
@@ -73,22 +74,38 @@ format::Segment segment_of(const RegionSpec& spec, const Source& source, int ran
 }
 }  // namespace
 
+StagingBuffer::Mapping::~Mapping() {
+  if (data != nullptr) munmap(data, size);
+}
+
+/// Without a copy: the pages move to where there is room for more of them. Not if somebody may still read there.
+bool StagingBuffer::grow(std::uint64_t wanted) {
+  if (!memory_ || memory_.use_count() > 1) return false;
+  void* grown = mremap(memory_->data, memory_->size, wanted, MREMAP_MAYMOVE);
+  if (grown == MAP_FAILED) return false;
+  const auto size = std::exchange(memory_->size, wanted);
+  memory_->data = static_cast<std::byte*>(grown);
+  madvise(grown, wanted, MADV_HUGEPAGE);  // advice only
+  touch(memory_->data + size, wanted - size);
+  return true;
+}
+
 Result<void> StagingBuffer::reserve(std::uint64_t bytes, std::uint64_t used) {
-  if (bytes <= capacity_) return {};
+  if (bytes <= capacity()) return {};
   const std::uint64_t wanted = round_up(bytes, bytes >= huge_page ? huge_page : format::page);
-  if (used == 0) {
-    memory_.reset();
-    capacity_ = 0;
-  }
-  void* fresh = mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (fresh == MAP_FAILED)
+  if (grow(wanted)) return {};
+  if (used == 0) memory_.reset();
+  auto fresh = std::make_shared<Mapping>();
+  void* made = mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (made == MAP_FAILED)
     return fail(Code::limit, "no memory for a staging copy of ", human_bytes(static_cast<double>(wanted)), ": ",
                 std::strerror(errno));
-  madvise(fresh, wanted, MADV_HUGEPAGE);  // advice only
-  touch(static_cast<std::byte*>(fresh), wanted);
-  if (used > 0) std::memcpy(fresh, data(), used);
-  memory_ = {static_cast<std::byte*>(fresh), [wanted](std::byte* memory) { munmap(memory, wanted); }};
-  capacity_ = wanted;
+  fresh->data = static_cast<std::byte*>(made);
+  fresh->size = wanted;
+  madvise(made, wanted, MADV_HUGEPAGE);  // advice only
+  touch(fresh->data, wanted);
+  if (used > 0) std::memcpy(fresh->data, data(), used);
+  memory_ = std::move(fresh);
   return {};
 }
 

@@ -20,14 +20,23 @@ class StagingBuffer {
  public:
   /// At least `bytes` of memory, in which the first `used` ones are kept. Code::limit when the system has no more.
   Result<void> reserve(std::uint64_t bytes, std::uint64_t used = 0);
-  [[nodiscard]] std::byte* data() const { return memory_.get(); }
+  [[nodiscard]] std::byte* data() const { return memory_ ? memory_->data : nullptr; }
   /// Shared ownership, for a network that may go on reading after a failure.
   [[nodiscard]] std::shared_ptr<const void> keep() const { return memory_; }
-  [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
+  [[nodiscard]] std::uint64_t capacity() const { return memory_ ? memory_->size : 0; }
 
  private:
-  std::shared_ptr<std::byte> memory_;
-  std::uint64_t capacity_ = 0;
+  struct Mapping {
+    std::byte* data = nullptr;
+    std::uint64_t size = 0;
+    Mapping() = default;
+    Mapping(const Mapping&) = delete;
+    Mapping& operator=(const Mapping&) = delete;
+    ~Mapping();
+  };
+  bool grow(std::uint64_t wanted);
+
+  std::shared_ptr<Mapping> memory_;
 };
 
 /// One checkpoint of one rank in staging memory: its area as it will lie in the file.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -94,6 +95,21 @@ TEST(staging, memory_is_kept_from_one_capture_to_the_next) {
   x.resize(50000);
   ASSERT_TRUE(capture_regions(regions, {}, capture).ok());
   EXPECT_EQ(capture.buffer.data(), first);
+}
+
+TEST(staging, memory_that_grows_keeps_its_bytes_and_stays_where_it_is_as_long_as_somebody_reads_there) {
+  for (const bool is_read : {true, false}) {
+    StagingBuffer buffer;
+    ASSERT_TRUE(buffer.reserve(10'000));
+    std::memset(buffer.data(), 7, 10'000);
+    const std::byte* before = buffer.data();
+    const auto kept = is_read ? buffer.keep() : nullptr;
+    ASSERT_TRUE(buffer.reserve(50'000'000, 10'000));
+    EXPECT_GE(buffer.capacity(), 50'000'000U);
+    EXPECT_EQ(std::count(buffer.data(), buffer.data() + 10'000, std::byte{7}), 10'000);
+    buffer.data()[49'999'999] = std::byte{1};
+    EXPECT_TRUE(!is_read || std::count(before, before + 10'000, std::byte{7}) == 10'000);
+  }
 }
 
 TEST(staging, a_limit_is_kept_with_a_sentence) {
