@@ -420,8 +420,7 @@ Session::Impl::Blocking::~Blocking() {
 }
 
 bool Session::Impl::begin(Computation computation, bool scoped) {
-  if (way_ && running_.empty()) way_->look_ahead();
-  if (ahead.skip(computation.number)) {
+  if (ahead.skip(computation.number) || (looks_ahead() && ahead.skip(computation.number))) {
     ahead.pause();
     running_.push_back(static_cast<std::size_t>(computation.number));
     scopes_.push_back({scoped, false});

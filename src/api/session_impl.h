@@ -265,6 +265,12 @@ class Session::Impl {
   void begin_way();
   std::set<std::string> outside_;  ///< regions that were protected before loop()
   bool goes_on_here();
+  /// What comes next on the way is looked for, where `ahead` has not got it. False: this is no moment for it.
+  bool looks_ahead() {
+    if (!way_ || !running_.empty()) return false;
+    way_->look_ahead();
+    return true;
+  }
   void require_arrival() const;
   void forget_way();
   Resumed found(const Result<Resumed>& outcome);

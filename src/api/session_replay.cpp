@@ -175,16 +175,14 @@ void Session::Impl::say_advice() {
 void Session::Impl::keep(MutableByteView value, bool of_computation) {
   if (!of_computation) end();
   if (!way_ || running_.size() != (of_computation ? 1 : 0)) return;
-  if (!of_computation) way_->look_ahead();
   ahead.go_on();
-  const bool given = ahead.give(value);
+  const bool given = ahead.give(value) || (looks_ahead() && ahead.give(value));
   if (of_computation) ahead.pause();
   if (!given) detail::value_or_throw(of_computation ? way_->computed(value) : way_->result(value));
 }
 
 void Session::Impl::give_back(MutableByteView value) {
-  way_->look_ahead();
-  if (!ahead.give(value)) detail::value_or_throw(way_->computed(value));
+  if (!looks_ahead() || !ahead.give(value)) detail::value_or_throw(way_->computed(value));
 }
 
 void Session::Impl::refuse_replay(Computation computation) const {

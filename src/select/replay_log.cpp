@@ -128,16 +128,29 @@ void Replay::pass() {
   as_expected_ = 0;
   taken_surprises_ = next_surprise_;
   find_surprise();
-  runs_.clear();
+  ++surprises_met_;
 }
 
 namespace {
+bool is_computation(Event event) { return !event.is_result() && event.value() > 0; }
+
 /// Whether it can be passed by the one who looks ahead.
 bool is_plain(Event event, const std::vector<bool>& known) {
   if (event.is_result()) return event.value() <= detail::Ahead::largest_result;
-  return event.value() > 0 && event.value() <= known.size() && known[event.value() - 1];
+  return is_computation(event) && event.value() <= known.size() && known[event.value() - 1];
 }
 }  // namespace
+
+/// Its memory is used again, as surprises come often in some programs.
+void Replay::Run::begin_at(const Expectation::At& at, std::uint64_t met) {
+  from = at;
+  surprises_met = met;
+  symbols.clear();
+  slots.clear();
+  confirmed = 0;
+  computations = result_bytes = 0;
+  is_open = false;
+}
 
 /// To where it comes back to its beginning, if it does, so that it can follow itself.
 Replay::Run& Replay::run_from_here(const std::vector<bool>& known, std::uint64_t most) {
@@ -145,13 +158,16 @@ Replay::Run& Replay::run_from_here(const std::vector<bool>& known, std::uint64_t
   Expectation::At at = expectation_.at();
   const auto [found, is_new] = runs_.try_emplace(at.slot);
   Run& run = found->second;
-  if (!is_new && run.from == at && !run.is_open) return run;
-  run = Run();
-  run.from = at;
+  if (!is_new && run.from == at && run.surprises_met == surprises_met_ && !run.is_open) return run;
+  run.begin_at(at, surprises_met_);
   most = std::min<std::uint64_t>(most, longest_run);
   do {
     const Event event = expectation_.next(at);
-    if (run.symbols.size() == most || !is_plain(event, known)) break;
+    if (run.symbols.size() == most) break;
+    if (!is_plain(event, known)) {
+      run.is_open = is_computation(event);
+      break;
+    }
     run.symbols.push_back(static_cast<detail::Ahead::Symbol>(event.symbol()));
     run.slots.push_back(static_cast<std::uint32_t>(at.slot));
     run.computations += event.is_result() ? 0 : 1;
@@ -159,7 +175,6 @@ Replay::Run& Replay::run_from_here(const std::vector<bool>& known, std::uint64_t
     at.pass(event);
   } while (at != run.from);
   run.to = at;
-  run.is_open = run.symbols.size() < most && at != run.from;
   return run;
 }
 

@@ -127,13 +127,16 @@ class Replay {
   void find_surprise();
   [[nodiscard]] std::string name_of(Event event) const;
 
-  /// Events that follow each other as long as no guess changes. Programs repeat themselves, so it is used again.
+  /// Events that follow each other as long as no guess changes, which a surprise does. Programs repeat themselves, so
+  /// it is used again.
   struct Run {
+    void begin_at(const Expectation::At& at, std::uint64_t met);
     Expectation::At from, to;
     std::vector<detail::Ahead::Symbol> symbols;
     std::vector<std::uint32_t> slots;  ///< of the guesses
     std::size_t confirmed = 0;         ///< so many of these, the first ones
     std::uint64_t computations = 0, result_bytes = 0;
+    std::uint64_t surprises_met = 0;
     bool is_open = false;  ///< it ends where a computation was not known
   };
   static constexpr std::size_t longest_run = 1024, most_runs = 1024;
@@ -149,7 +152,8 @@ class Replay {
   std::uint64_t as_expected_ = 0;    ///< events since the last of them
   Expectation expectation_;
   std::unordered_map<std::size_t, Run> runs_;  ///< by the slot that they begin at
-  Run* run_ = nullptr;                         ///< that look_ahead() gave
+  std::uint64_t surprises_met_ = 0;
+  Run* run_ = nullptr;  ///< that look_ahead() gave
 };
 
 }  // namespace backstay::select
