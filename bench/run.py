@@ -88,6 +88,8 @@ BARS = [
     Bar("information-clover3d-per-state", "clover3d_per_state", ["information"], 0.185, stores=("shm",), part="select"),
     Bar("information-tea2d-per-state", "tea2d_per_state", ["information"], 0.052, stores=("shm",), part="select"),
     Bar("blocked-per-step", "blocked_per_step", ["blocked"], 0.05, stores=("shm",), part="select"),
+    Bar("restored-per-read", "restored_per_read", ["restored"], 1.25, stores=("shm",), part="select"),
+    Bar("declarations-percent", "percent", ["declarations"], 0.2, stores=("shm",), part="select"),
     Bar("declared-loop-ns", "loop_ns", ["computation"], 100, stores=("shm",), part="select"),
     Bar("declared-access-ns", "access_ns", ["computation"], 10, stores=("shm",), part="select"),
     Bar("replay-ms-per-1000-steps", "ms_per_1000", ["replay"], 1, stores=("shm",), part="select"),
@@ -273,7 +275,7 @@ def table_of(rows: list[dict]) -> str:
                 f"\ntgv {r['n']}^3, {r['ranks']} ranks, {r['steps']} steps, {how}: {r['longer']:.3f} x as long as "
                 f"without (median of {len(ratios)} pairs, {min(ratios):.3f} to {max(ratios):.3f})"
             )
-        if r["what"] in ("computation", "replay", "blocked", *saved.PROGRAMS):
+        if r["what"] in ("computation", "replay", "declarations", "restored", "blocked", *saved.PROGRAMS):
             lines += ["", saved.told(r)]
         if r["what"] == "information":
             lines += ["", information.told(r)]

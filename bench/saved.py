@@ -1,5 +1,5 @@
 """What declarations save and cost: bytes of a line against the least found by hand, a declared computation, a replay,
-and how long a checkpoint keeps the applications waiting, in their time steps.
+how long a checkpoint keeps the applications waiting, in their time steps, and how long they take to come back.
 
     python bench/saved.py --ranks 1 4 8
 
@@ -13,9 +13,11 @@ import argparse
 import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,14 +27,23 @@ PROGRAMS = {
     "tea2d": ["--n", "256", "--steps", "4", "--solver", "ppcg"],
     "clover3d": ["--n", "48", "--steps", "4"],
 }
-# Each long enough for a few checkpoints.
+# Each long enough for a few checkpoints, of which the first does more: it saves what is static.
 STEPPING = {
-    "tea2d": ["--n", "512", "--steps", "8", "--solver", "cg"],
-    "clover3d": ["--n", "64", "--steps", "24"],
-    "tgv": ["--n", "64", "--steps", "24"],
+    "tea2d": ["--n", "512", "--steps", "12", "--solver", "cg"],
+    "clover3d": ["--n", "64", "--steps", "96"],
+    "tgv": ["--n", "64", "--steps", "64"],
 }
 LEVELS = ["memory", "partner", "local", "shared"]
 STEPPING_RANKS, STEPPING_EVERY = 4, 4
+# Large enough for a line to take a while, and of few steps.
+RESTORED = {
+    "tea2d": ["--n", "1024", "--steps", "2", "--solver", "cg"],
+    "clover3d": ["--n", "128", "--steps", "2"],
+    "tgv": ["--n", "128", "--steps", "2"],
+}
+RESTORES = 5
+DECLARED = ["--n", "48", "--steps", "60"]  # of clover3d, in pairs with and without
+PAIRS = 5
 
 
 def told_by(words: list) -> str:
@@ -71,11 +82,24 @@ def end_of(build: Path, name: str, every: int, level: str) -> tuple[float, dict]
         told_by([*COMMAND, *flags, "--dir", f"{directory}/ck", "--", *program])
         events = [json.loads(line) for line in Path(directory, "ck", "events.jsonl").read_text().splitlines()]
     start, end = (next(e for e in events if e["event"] == word) for word in ("start", "end"))
-    return end["time"] - start["time"], end
+    lines = [e["bytes"] for e in events if e["event"] == "commit"]
+    return end["time"] - start["time"], end | {"bytes": int(lines[-1]) if lines else 0}
+
+
+def mpirun(ranks: int, words: list) -> str:
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    return told_by(["mpirun", *root, "--oversubscribe", "-n", ranks, *words])
+
+
+def copy_of(build: Path, size: int, step: float) -> dict:
+    """Seconds that rank 0 waits for a plain copy of so many bytes where as many ranks compute as long a step."""
+    work = step * min(1, (os.cpu_count() or 1) / STEPPING_RANKS)  # of a rank's processor, in a step
+    return json.loads(mpirun(STEPPING_RANKS, [build / "bench" / "copies", size, 1e3 * work, 24]))
 
 
 def blocked_of(build: Path, name: str) -> list[dict]:
-    """For each level: what a checkpoint keeps rank 0, against a step of a run without checkpoints just before."""
+    """For each level: what a checkpoint keeps rank 0, against a step of a run without checkpoints just before, and
+    against a copy of its bytes just after it."""
     rows = []
     steps = int(STEPPING[name][STEPPING[name].index("--steps") + 1])
     for level in LEVELS:
@@ -84,9 +108,71 @@ def blocked_of(build: Path, name: str) -> list[dict]:
         if end["taken"] < 2:
             raise SystemExit(f"saved.py: {name} took {end['taken']} checkpoints at {level}")
         row = {"what": "blocked", "program": name, "level": level, "store": "shm", "ranks": STEPPING_RANKS}
-        row |= {"step_s": seconds / steps, "blocked_s": end["blocked_seconds"] / end["taken"]}
+        row |= {"step_s": seconds / steps, "blocked_s": end["blocked_seconds"] / end["taken"], "taken": end["taken"]}
+        row |= {"bytes": end["bytes"] // STEPPING_RANKS}
+        row |= {f"copy_{key}": value for key, value in copy_of(build, row["bytes"], row["step_s"]).items()}
+        row |= {"copy_per_step": row["copy_mean_s"] / row["step_s"]}
         rows.append(row | {"blocked_per_step": row["blocked_s"] / row["step_s"]})
     return rows
+
+
+def seconds_to_read(directory: Path) -> float:
+    """Of all bytes of the newest line there, into memory that was touched before."""
+    line = max((path for path in directory.glob("**/line-*") if path.is_dir()), key=lambda path: path.name)
+    files = [path for path in line.iterdir() if path.is_file()]
+    room = bytearray(max(path.stat().st_size for path in files))
+    start = time.monotonic()
+    for path in files:
+        with path.open("rb", buffering=0) as file:
+            file.readinto(room)
+    return time.monotonic() - start
+
+
+def restored_of(build: Path, name: str) -> dict:
+    """How long a run that goes on takes until all ranks have their data at the step where the line was taken, against
+    a plain read of the line's bytes by one process, and what replay that run needs; the two take turns."""
+    program = [build / "apps" / name / name, *RESTORED[name], "--quiet"]
+    with tempfile.TemporaryDirectory(prefix="backstay-saved.", dir="/dev/shm") as directory:
+        place = Path(directory, "ck")
+        flags = ["run", "-n", STEPPING_RANKS, "--every", 1, "--levels", "shared", "--opt", "policy=wait"]
+        command = [*COMMAND, *flags, "--dir", place, "--", *program]
+        told_by(command)
+        size = sum(regions_of(place).values())
+        turns = []
+        for _ in range(RESTORES):
+            read = seconds_to_read(place)
+            told_by(command)  # goes on at its last step
+            events = [json.loads(line) for line in (place / "events.jsonl").read_text().splitlines()]
+            restored = [event for event in events if event["event"] == "resume"][-1]
+            turns.append({"read_s": read, "restored_s": restored["seconds"]})
+    row = {"what": "restored", "program": name, "store": "shm", "ranks": STEPPING_RANKS, "bytes": size, "turns": turns}
+    row |= {key: statistics.median(turn[key] for turn in turns) for key in ("read_s", "restored_s")}
+    return row | {"restored_per_read": row["restored_s"] / row["read_s"]}
+
+
+def declarations_of(build: Path, computation: dict, replay: dict) -> dict:
+    """What declarations cost clover3d on one rank, no checkpoint due, as a part of its time: what a computation of many
+    accesses costs, times those of a step. The direct pairs say the same, as far as the machine lets them."""
+    program = [build / "apps" / "clover3d" / "clover3d", *DECLARED, "--quiet"]
+    steps = int(DECLARED[DECLARED.index("--steps") + 1])
+    pairs, fastest = [], float("inf")
+    for turn in range(PAIRS):
+        both = {}
+        for plain in (True, False) if turn % 2 == 0 else (False, True):
+            with tempfile.TemporaryDirectory(prefix="backstay-saved.", dir="/dev/shm") as directory:
+                flags = ["run", "-n", 1, "--every", 10**9, "--dir", f"{directory}/ck", "--", *program]
+                start = time.monotonic()
+                told_by([*COMMAND, *flags]) if not plain else mpirun(1, [*program, "--plain"])
+                both[plain] = time.monotonic() - start
+                if not plain:
+                    log = Path(directory, "ck", "events.jsonl").read_text().splitlines()
+                    times = {e["event"]: e["time"] for e in map(json.loads, log)}
+                    fastest = min(fastest, (times["end"] - times["start"]) / steps)
+        pairs.append((both[True], both[False]))
+    row = {"what": "declarations", "program": "clover3d", "store": "shm", "ranks": 1, "pairs": pairs}
+    row |= {"computations": replay["computations"], "ns": computation["ns"], "step_s": fastest}
+    row |= {"longer": statistics.median(declared / plain for plain, declared in pairs)}
+    return row | {"percent": 100 * row["computations"] * row["ns"] * 1e-9 / fastest}
 
 
 def run(options: argparse.Namespace) -> list[dict]:
@@ -95,6 +181,8 @@ def run(options: argparse.Namespace) -> list[dict]:
         said = told_by([options.build / "bench" / "declared", directory])
     rows = [json.loads(line) | {"store": "shm", "ranks": 1} for line in said.splitlines()]
     rows += [bytes_of(options.build, name, ranks) for name in PROGRAMS for ranks in options.ranks]
+    rows.append(declarations_of(options.build, rows[0], next(row for row in rows if row.get("program") == "clover3d")))
+    rows += [restored_of(options.build, name) for name in RESTORED]
     return rows + [row for name in STEPPING for row in blocked_of(options.build, name)]
 
 
@@ -105,13 +193,29 @@ def told(row: dict) -> str:
         return f"a declared computation, {how}, no checkpoint under way: {cost}"
     if row["what"] == "replay":
         return (
-            f"a replay of {row['steps']} steps of {row['computations']} computations and a result: "
+            f"a replay of {row['steps']} steps of {row['computations']} computations and a result ({row['program']}): "
             f"{row['ms_per_1000']:.2f} ms for 1,000 steps"
+        )
+    if row["what"] == "declarations":
+        ratios = [declared / plain for plain, declared in row["pairs"]]
+        return (
+            f"declarations of {row['program']}, no checkpoint due: {row['computations']} computations a step of "
+            f"{row['ns']:.0f} ns are {row['percent']:.4f} % of a step of {1e3 * row['step_s']:.1f} ms; pairs of runs "
+            f"with and without: {row['longer']:.3f} x (median of {len(ratios)}, {min(ratios):.3f} to {max(ratios):.3f})"
+        )
+    if row["what"] == "restored":
+        return (
+            f"{row['program']} on {row['ranks']} ranks: {row['bytes']} bytes are back after "
+            f"{1e3 * row['restored_s']:.1f} ms, {row['restored_per_read']:.2f} x a plain read of the line by one "
+            f"process ({1e3 * row['read_s']:.1f} ms)"
         )
     if row["what"] == "blocked":
         return (
             f"{row['program']} on {row['ranks']} ranks, level {row['level']}: a checkpoint keeps rank 0 for "
-            f"{1e3 * row['blocked_s']:.2f} ms, {row['blocked_per_step']:.3f} of a step of {1e3 * row['step_s']:.1f} ms"
+            f"{1e3 * row['blocked_s']:.2f} ms, {row['blocked_per_step']:.3f} of a step of "
+            f"{1e3 * row['step_s']:.1f} ms; a plain copy of its {row['bytes']} bytes there "
+            f"{1e3 * row['copy_mean_s']:.2f} ms, "
+            f"{row['copy_per_step']:.3f} of a step (median {1e3 * row['copy_median_s']:.2f} ms)"
         )
     state = f", {100 * row['bytes_per_state']:.1f} % of all its arrays" if "bytes_per_state" in row else ""
     return (

@@ -101,6 +101,35 @@ TEST(place, waiting_for_a_cheaper_place_pays_as_long_as_it_saves_more_than_it_ri
   EXPECT_EQ(best_schedule(often, 500, 900000).turns.size(), 1U);
 }
 
+/// What a session does with place=best: of all places the cheapest one, the first time it is met when a gap of Young
+/// is over.
+double overhead_of_the_cheapest(const std::vector<Place>& places, double period, double mtbf) {
+  double cost = std::numeric_limits<double>::infinity();
+  for (const auto& place : places) cost = std::min(cost, place.cost);
+  const double gap = period * std::ceil(std::sqrt(2 * mtbf * cost) / period);
+  return (cost + gap * gap / (2 * mtbf)) / gap;
+}
+
+TEST(place, to_wait_for_the_cheapest_one_costs_the_square_of_a_period_in_a_gap_at_most) {
+  double worst_of_short_ones = 1;
+  for (unsigned seed = 0; seed < 2000; ++seed) {
+    std::mt19937 random(seed);
+    std::vector<Place> places;
+    double least = 1e9;
+    for (int i = 0, count = 1 + below(20, random); i < count; ++i) {
+      places.push_back({i * 0.05, 0.01 * (1 + below(100, random))});
+      least = std::min(least, places.back().cost);
+    }
+    const double period = 1, mtbf = std::pow(10.0, 1 + below(50, random) * 0.1);
+    const double periods_in_a_gap = std::sqrt(2 * mtbf * least) / period;
+    if (periods_in_a_gap < 1) continue;
+    const double longer = overhead_of_the_cheapest(places, period, mtbf) / best_schedule(places, period, mtbf).overhead;
+    EXPECT_LE(longer, 1 + 1 / (2 * periods_in_a_gap * periods_in_a_gap)) << "seed " << seed;
+    if (periods_in_a_gap >= 10) worst_of_short_ones = std::max(worst_of_short_ones, longer);
+  }
+  EXPECT_LE(worst_of_short_ones, 1.005);
+}
+
 TEST(place, hundreds_of_places_are_scheduled_in_bounded_time) {
   std::mt19937 random(7);
   std::vector<Place> places;
