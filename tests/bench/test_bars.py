@@ -50,6 +50,8 @@ def test_all_met_is_said_only_when_all_are():
         {"what": "information", "store": "shm", "ranks": 1, "tgv_per_state": 0.077, "tea2d_per_state": 0.05},
         {"what": "information", "store": "shm", "ranks": 1, "clover3d_per_state": 0.17},
         {"what": "blocked", "store": "shm", "ranks": 4, "blocked_per_step": 0.04},
+        {"what": "restored", "store": "shm", "ranks": 4, "restored_per_read": 1.2},
+        {"what": "declarations", "store": "shm", "ranks": 1, "percent": 0.01},
         tgv | {"what": "weight", "longer": 1.0},
     ]
     assert run.bar_lines([*rows, tgv])[1]
