@@ -14,6 +14,7 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -128,8 +129,10 @@ Program made_up() {
 
 /// Takes the place of a clover3d::System where loops are declared.
 struct Loops {
-  std::function<void(clover3d::Loop)> begin;
-  void watch(std::function<void(clover3d::Loop)> before) { begin = std::move(before); }
+  std::function<bool(clover3d::Loop)> begin;
+  void watch(std::function<bool(clover3d::Loop)> before, const std::function<void(std::span<double>)>&) {
+    begin = std::move(before);
+  }
 };
 
 /// The loops of its first steps, which sweep in two orders.
@@ -145,6 +148,7 @@ Program clover3d_loops() {
   sim.system().watch([&](clover3d::Loop loop) {
     of_step[static_cast<std::size_t>(sim.step)].push_back(loop);
     ++all;
+    return true;
   });
   for (; sim.step < seen_steps; ++sim.step) sim.advance();
   const auto prepare = [of_step, fields = std::vector<double>(clover3d::all_fields().size())](

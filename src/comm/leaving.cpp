@@ -3,8 +3,10 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <csignal>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -147,13 +149,32 @@ extern "C" {
 int MPI_Finalize() { return backstay::comm::leaving::finalize(); }
 
 #if defined(OPEN_MPI) && defined(__GNUC__)
-int ompi_mpi_abort(MPI_Comm comm, int code);  // declared in no header for users
+// Declared in no header for users.
+int ompi_mpi_abort(MPI_Comm comm, int code);
+int ompi_rte_abort(int code, char* format, ...);
 
 /// What MPI_Abort and MPI's handler for fatal errors come to in Open MPI, when they have said why.
 int ompi_mpi_abort(MPI_Comm comm, int code) {
   backstay::comm::leaving::end_noticed("by MPI_Abort with code", code);
   using Abort = int (*)(MPI_Comm, int);
   if (const auto theirs = reinterpret_cast<Abort>(dlsym(RTLD_NEXT, "ompi_mpi_abort"))) return theirs(comm, code);
+  std::abort();
+}
+
+/// What Open MPI comes to by itself where it sees no way on, as its messages sometimes do while a communicator is being
+/// revoked: the process leaves by _exit, of which nobody hears.
+int ompi_rte_abort(int code, char* format, ...) {
+  std::array<char, 512> why{};
+  if (format != nullptr) {
+    std::va_list arguments;
+    va_start(arguments, format);
+    (void)std::vsnprintf(why.data(), why.size(), format, arguments);
+    va_end(arguments);
+    std::fputs(why.data(), stderr);
+  }
+  backstay::comm::leaving::end_noticed("as MPI gave up by itself, with code", code);
+  using Abort = int (*)(int, const char*, ...);
+  if (const auto theirs = reinterpret_cast<Abort>(dlsym(RTLD_NEXT, "ompi_rte_abort"))) return theirs(code, nullptr);
   std::abort();
 }
 #endif
