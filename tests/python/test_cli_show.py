@@ -20,7 +20,7 @@ def test_values_are_over_all_ranks(tmp_path):
     assert region["global_shape"] == [11, 12, 13] and region["units"] == "m s-1" and region["placement"] == "block"
     assert region["ranks"] == list(range(8)) and len(region["shapes"]) == 8
     assert sorted(region) == sorted(
-        "name type dtype shapes global_shape placement ranks units bytes problem static values".split()
+        "name type dtype shapes global_shape placement ranks units bytes left_out_bytes problem static values".split()
     )
 
 
