@@ -187,7 +187,7 @@ def test_a_program_in_c_goes_on(tmp_path):
 
 
 @needs_ulfm
-@pytest.mark.parametrize("way", ["EXITS", "ABORTS", "ERRS"])
+@pytest.mark.parametrize("way", ["EXITS", "ABORTS", "ERRS", "MPI_GIVES_UP"])
 def test_a_rank_that_leaves_with_an_error_is_lost_to_the_others_and_replaced(tmp_path, monkeypatch, way):
     """The launcher tells nobody of a process that ends with a status: the others would wait for it for ever."""
     words = ("400",)
@@ -195,13 +195,12 @@ def test_a_rank_that_leaves_with_an_error_is_lost_to_the_others_and_replaced(tmp
     monkeypatch.setenv(f"LOOPER_{way}", "1,150")
     ended = run(tmp_path / "b", "-n", 3, "--spares", 1, program=LOOPER, words=words, every=5)
     assert result(ended, "sum") == alone, ended.stderr
-    how = (
-        "with status 4"
-        if way == "EXITS"
-        else "by MPI_Abort with code 5"
-        if way == "ABORTS"
-        else "by MPI_Abort with code"
-    )
+    how = {
+        "EXITS": "with status 4",
+        "ABORTS": "by MPI_Abort with code 5",
+        "ERRS": "by MPI_Abort with code",
+        "MPI_GIVES_UP": "as MPI gave up by itself, with code -1",
+    }[way]
     assert f"this process ends {how}" in ended.stderr
     assert len(events(tmp_path / "b", "left")) == 1 and "Process received signal" not in ended.stderr
     assert "rank 1 was lost; spare 3" in ended.stderr and "launch 2" not in ended.stderr
