@@ -1,6 +1,6 @@
 // What a checkpoint costs, against limits measured in the same run beside it. One JSON object a line on stdout.
 //   mpirun -n 4 cost DIR MIB_PER_RANK ARRAYS REPEATS [WAY ...]
-// WAY: memory, local, local-p1, local-p2 (Reed-Solomon over all ranks, each a node), partner, shared-LAYOUT; all if
+// WAY: memory, local, either with -p1 or -p2 (Reed-Solomon over all ranks, each a node), partner, shared-LAYOUT; all if
 // none. Limits: copy = memcpy into touched memory; W = copy + write(2) of the same bytes to a new file a rank; WS = W +
 // fsync; read = read(2) of such a file into touched memory. Every time runs from the first rank's start after a barrier
 // to the last rank's end, on the one clock of the machine: with more ranks than cores, ranks that start late because
@@ -203,11 +203,12 @@ std::vector<std::pair<std::string, backstay::Options>> ways(int ranks) {
   std::vector<std::pair<std::string, backstay::Options>> out{
       {"memory", {{"levels", "memory"}}}, {"local", {{"levels", "local"}}}, {"partner", {{"levels", "partner"}}}};
   for (const int p : {1, 2})
-    if (ranks > p)
-      out.push_back({"local-p" + std::to_string(p),
-                     {{"levels", "local"},
-                      {"nodes", std::to_string(ranks)},
-                      {"local.redundancy", "rs(" + std::to_string(ranks - p) + "," + std::to_string(p) + ")"}}});
+    for (const std::string level : {"memory", "local"})
+      if (ranks > p)
+        out.push_back({level + "-p" + std::to_string(p),
+                       {{"levels", level},
+                        {"nodes", std::to_string(ranks)},
+                        {level + ".redundancy", "rs(" + std::to_string(ranks - p) + "," + std::to_string(p) + ")"}}});
   for (const std::string layout : {"file-per-rank", "file-per-node", "one-file"})
     out.push_back({"shared-" + layout, {{"levels", "shared"}, {"shared.layout", layout}}});
   return out;

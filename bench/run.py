@@ -31,7 +31,8 @@ import saved
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = ROOT / "build/peers"
 SHARED = ["shared-file-per-rank", "shared-file-per-node", "shared-one-file"]
-LEVELS = ["memory", "local", "local-p1", "local-p2", "partner", *SHARED]
+IN_MEMORY = ["memory", "memory-p1", "memory-p2"]
+LEVELS = [*IN_MEMORY, "local", "local-p1", "local-p2", "partner", *SHARED]
 SIZES = [(16, 1), (16, 64), (64, 1), (64, 64), (256, 1), (256, 64)]  # MiB a rank, arrays
 SHM = Path("/dev/shm")
 
@@ -61,7 +62,7 @@ BARS = [
     Bar("durable-partner", "durable_per_limit", ["partner"], 1.8),
     *(Bar(f"durable-{level}", "durable_per_ws", [level], 1.25) for level in SHARED),
     Bar("phdf5-collective-per-one-file", "phdf5_per_durable", ["shared-one-file"], 2.0, at_least=True),
-    Bar("resume", "resume_per_read", LEVELS[1:], 1.25),
+    Bar("resume", "resume_per_read", LEVELS[len(IN_MEMORY) :], 1.25),
     Bar("tgv-longer", "longer", ["tgv"], 1.02, stores=("shm",), part="tgv"),
     Bar("arithmetic-per-isal", "speed", ["arithmetic"], 0.9, at_least=True, stores=("shm",), part="repair"),
     Bar("rebuild", "rebuild_per_limit", ["rebuild"], 2.0, stores=("shm",), part="repair"),

@@ -200,8 +200,8 @@ def told(row: dict) -> str:
         ratios = [declared / plain for plain, declared in row["pairs"]]
         return (
             f"declarations of {row['program']}, no checkpoint due: {row['computations']} computations a step of "
-            f"{row['ns']:.0f} ns are {row['percent']:.4f} % of a step of {1e3 * row['step_s']:.1f} ms; pairs of runs "
-            f"with and without: {row['longer']:.3f} x (median of {len(ratios)}, {min(ratios):.3f} to {max(ratios):.3f})"
+            f"{row['ns']:.0f} ns are {row['percent']:.4f} % of a step of {1e3 * row['step_s']:.1f} ms; pairs of whole "
+            f"runs, under `backstay run` with a session and under mpirun without: {row['longer']:.3f} x (median of {len(ratios)}, {min(ratios):.3f} to {max(ratios):.3f})"
         )
     if row["what"] == "restored":
         return (
