@@ -201,7 +201,8 @@ def told(row: dict) -> str:
         return (
             f"declarations of {row['program']}, no checkpoint due: {row['computations']} computations a step of "
             f"{row['ns']:.0f} ns are {row['percent']:.4f} % of a step of {1e3 * row['step_s']:.1f} ms; pairs of whole "
-            f"runs, under `backstay run` with a session and under mpirun without: {row['longer']:.3f} x (median of {len(ratios)}, {min(ratios):.3f} to {max(ratios):.3f})"
+            f"runs, under `backstay run` with a session and under mpirun without: {row['longer']:.3f} x (median of "
+            f"{len(ratios)}, {min(ratios):.3f} to {max(ratios):.3f})"
         )
     if row["what"] == "restored":
         return (
