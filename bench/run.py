@@ -3,7 +3,7 @@
 ./dev bench            every size, 4 and 8 ranks, /dev/shm and disk, the peers, and tgv (an hour and more)
 ./dev bench --bars     the same, and one line a bar: name value bar ok|short; exit status 0 only if all are ok
 ./dev bench --only P   a part: cost, tgv, repair (parity, rebuilding, 200 online repairs), init (message logs), or
-                       select (what declarations save and cost)
+                       select (what declarations save and cost), or failures (what each kind costs)
 ./dev bench --quick    64 MiB a rank on 4 ranks only, without tgv (about two minutes)
 
 The raw output, a table and a plot made from it go to bench/results/.
@@ -23,6 +23,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import failures
 import information
 import init
 import repair
@@ -287,6 +288,9 @@ def table_of(rows: list[dict]) -> str:
                 f"\n{r['lost']} lost of {r['ranks']} ranks, {r['mib']} MiB each: data back after {r['resume']:.3f} s, "
                 f"{r['resume_per_limit']:.2f} x reading and decoding; rebuilding alone {r['rebuild_per_limit']:.2f} x"
             )
+        if r["what"] == "failure":
+            lines += ["", failures.HEAD] if r["lost"] == failures.KINDS[0].what and failures.HEAD not in lines else []
+            lines.append(failures.told(r))
         if r["what"] == "arithmetic":
             lines.append(f"\narithmetic {size_of(r)}: {r['speed']:.3f} x ISA-L, {r['gb_per_s']:.1f} GB/s")
     return "\n".join(lines) + "\n"
@@ -358,7 +362,7 @@ def measure_all(options: argparse.Namespace) -> list[dict]:
         program = str(options.build / "bench/repaired")
         rows.append(repair.run(repair.parse(["--runs", str(options.losses), "--program", program])))
         print(repair.told(rows[-1]), file=sys.stderr, flush=True)
-        rows.append(measure_weight(options.build, 64, 40, 7))
+        rows.append(measure_weight(options.build, 64, 40, 25))
     if not options.quick and options.only in ("", "init"):
         print("measuring set-ups from message logs", file=sys.stderr, flush=True)
         words = ["--program", str(options.build / "apps/heat/heat"), "--repeats", str(options.repeats)]
@@ -367,6 +371,9 @@ def measure_all(options: argparse.Namespace) -> list[dict]:
         print("measuring what declarations save and cost", file=sys.stderr, flush=True)
         rows += saved.run(saved.parse(["--build", str(options.build)]))
         rows += information.run(saved.parse(["--build", str(options.build)]))
+    if not options.quick and options.only in ("", "failures"):
+        print("measuring what failures cost", file=sys.stderr, flush=True)
+        rows += failures.run(failures.parse(["--program", str(options.build / "apps/tgv/tgv")]))
     return rows
 
 
@@ -381,7 +388,7 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=ROOT / "bench/results")
     parser.add_argument("--tgv", type=int, default=128, metavar="N", help="size of the tgv run; 0 leaves it out")
     parser.add_argument(
-        "--only", choices=["", "cost", "tgv", "repair", "init", "select"], default="", help="a part of all"
+        "--only", choices=["", "cost", "tgv", "repair", "init", "select", "failures"], default="", help="a part of all"
     )
     parser.add_argument("--ranks", type=int, nargs="+", metavar="N", help="of cost: 4 and 8, with --quick 4")
     parser.add_argument("--losses", type=int, default=200, metavar="N", help="repairs that are measured")

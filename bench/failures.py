@@ -1,0 +1,144 @@
+"""What each kind of failure costs a job: how long it stands still, and how much it computes again.
+
+    python bench/failures.py --turns 5      # the vortex, 40^3 on 8 ranks, 120 steps, a checkpoint every 10
+
+As `backstay report` tells it: from the moment when the loss was noticed until all ranks have their data back, and the
+time from the capture of what came back to the loss. On /dev/shm; a launch of `backstay run` has a pause of 1 s in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMAND = [sys.executable, "-c", "from backstay.cli import main; exit(main())"]
+RANKS, STEPS, EVERY = 8, 120, 10
+
+
+@dataclass
+class Kind:
+    """A failure, and the protection that bears it."""
+
+    what: str
+    level: str
+    flags: list[str]
+    lost: str  # as --kill names it; empty: a file is damaged between two launches
+    again: bool  # by a launch
+
+
+KINDS = [
+    Kind("a process", "memory rs(3,1)", ["--levels", "memory", "--opt", "memory.redundancy=rs(3,1)"], "3@65", False),
+    Kind("rank 0", "memory rs(3,1)", ["--levels", "memory", "--opt", "memory.redundancy=rs(3,1)"], "0@65", False),
+    Kind("a node", "partner", ["--levels", "partner"], "node3@65", False),
+    Kind("a node", "local rs(3,1)", ["--levels", "local", "--opt", "local.redundancy=rs(3,1)"], "node3@65", False),
+    Kind("a process", "local", ["--levels", "local"], "3@65", True),
+    Kind("a node", "partner", ["--levels", "partner"], "node3@65", True),
+    Kind("a node", "local rs(3,1)", ["--levels", "local", "--opt", "local.redundancy=rs(3,1)"], "node3@65", True),
+    Kind(
+        "two nodes",
+        "local rs(2,2)",
+        ["--levels", "local", "--opt", "local.redundancy=rs(2,2)"],
+        "node2@65,node5@65",
+        True,
+    ),
+    Kind("a node", "shared", ["--levels", "shared"], "node3@65", True),
+    Kind("a damaged file", "partner", ["--levels", "partner"], "", True),
+    Kind("a damaged file", "local rs(3,1)", ["--levels", "local", "--opt", "local.redundancy=rs(3,1)"], "", True),
+]
+
+
+def told_by(words: list) -> str:
+    ended = subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=600, check=False)
+    if ended.returncode != 0:
+        command = shlex.join(map(str, words))
+        raise SystemExit(f"failures.py: {command} ended with {ended.returncode}\n{ended.stderr[-2000:]}")
+    return ended.stdout
+
+
+def job(program: Path, kind: Kind, directory: Path, steps: int, lost: str = "") -> None:
+    spares = 0 if kind.again else max(1, kind.lost.count("@"))
+    flags = ["-n", RANKS, "--nodes", RANKS + spares, "--spares", spares, "--every", EVERY, *kind.flags]
+    kill = ["--kill", lost] if lost else []
+    words = ["run", *flags, "--opt", "policy=wait", *kill, "--dir", directory, "--"]
+    told_by([*COMMAND, *words, program, "--n", 40, "--steps", steps, "--quiet"])
+
+
+def of_loss(program: Path, kind: Kind, directory: Path) -> tuple[float, float | None]:
+    """Stood still, and computed again: None where nobody was left to note when the line was taken."""
+    job(program, kind, directory, STEPS, kind.lost)
+    failures = json.loads(told_by([*COMMAND, "report", directory, "--json"]))["failures"]
+    if not failures or any(failure["stood_still"] is None for failure in failures):
+        raise SystemExit(f"failures.py: {kind.what} at {kind.level}: it did not come back: {failures}")
+    return sum(f["stood_still"] for f in failures), failures[0]["lost_work"]
+
+
+def of_damage(program: Path, kind: Kind, directory: Path) -> tuple[float, float]:
+    """What the resume takes longer, by a byte in the newest file of rank 3, than with all files whole."""
+    seconds = []
+    for damaged in (False, True):
+        job(program, kind, directory, STEPS // 2)
+        newest = max(directory.glob("node-*/*/line-*/rank-00003.h5"))
+        if damaged:
+            data = bytearray(newest.read_bytes())
+            data[len(data) // 2] ^= 1
+            newest.write_bytes(data)
+        job(program, kind, directory, STEPS // 2 + 1)
+        events = [json.loads(line) for line in (directory / "events.jsonl").read_text().splitlines()]
+        seconds.append([event for event in events if event["event"] == "resume"][-1]["seconds"])
+        told_by(["rm", "-r", directory])
+    return seconds[1] - seconds[0], 0.0
+
+
+def run(options: argparse.Namespace) -> list[dict]:
+    """Rows for `./dev bench`; the kinds take turns."""
+    figures = [[] for _ in KINDS]
+    for _ in range(options.turns):
+        for kind, of_kind in zip(KINDS, figures, strict=True):
+            with tempfile.TemporaryDirectory(prefix="backstay-failures.", dir="/dev/shm") as place:
+                measure = of_loss_or_damage(kind)
+                of_kind.append(measure(options.program, kind, Path(place) / "ck"))
+    return [
+        {
+            "what": "failure", "store": "shm", "ranks": RANKS, "lost": kind.what, "level": kind.level,
+            "again": kind.again, "turns": of_kind, "stood_still": statistics.median(still for still, _ in of_kind),
+            "lost_work": statistics.median([lost for _, lost in of_kind if lost is not None] or [0.0]),
+        }
+        for kind, of_kind in zip(KINDS, figures, strict=True)
+    ]  # fmt: skip
+
+
+def of_loss_or_damage(kind: Kind):
+    return of_loss if kind.lost else of_damage
+
+
+def told(row: dict) -> str:
+    how = "a launch" if row["again"] else "a spare"
+    stills = [still for still, _ in row["turns"]]
+    return (
+        f"| {row['lost']} | {row['level']} | {how} | {row['stood_still']:.3f} s ({min(stills):.3f} to "
+        f"{max(stills):.3f}) | {row['lost_work']:.2f} s |"
+    )
+
+
+HEAD = "| lost | level | comes back by | stood still | computed again |\n|---|---|---|---|---|"
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    build = Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", ROOT / "build" / "release"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--program", type=Path, default=build / "apps" / "tgv" / "tgv")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    print(HEAD, *map(told, run(parse())), sep="\n")
