@@ -207,6 +207,15 @@ void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
   engine::EngineHooks hooks;
   hooks.say = [this](const std::string& sentence) { journal_->say(sentence); };
   hooks.say_of_others = [this](const std::string& sentence) { say_of_others(sentence); };
+#if BACKSTAY_HAVE_MPI
+  hooks.why_late = [this] {
+    return crew_ && crew_->keeps_communicators_of_before()
+               ? "; this rank has kept communicators that it made before a repair, and made none since: if it needs "
+                 "them, "
+                 "the rank that was replaced waits for it to make them anew, inside the body of loop()"
+               : "";
+  };
+#endif
   hooks.line_began = [this] {
     if (way_) way_->mark();
   };

@@ -120,6 +120,20 @@ void Crew::note_made(MPI_Comm from, MPI_Comm made) {
   if (from != MPI_COMM_NULL && !alarm()->watches(from)) return;
   MPI_Comm_set_errhandler(made, handler_);
   alarm()->watch(made);
+  const std::lock_guard lock(alarm_mutex_);
+  made_.emplace_back(made, repairs_done_);
+}
+
+void Crew::note_freed(MPI_Comm made) {
+  alarm()->forget(made);
+  const std::lock_guard lock(alarm_mutex_);
+  std::erase_if(made_, [made](const auto& entry) { return entry.first == made; });
+}
+
+bool Crew::keeps_communicators_of_before() const {
+  const std::lock_guard lock(alarm_mutex_);
+  const auto is_new = [this](const auto& entry) { return entry.second == repairs_done_; };
+  return !made_.empty() && std::none_of(made_.begin(), made_.end(), is_new);
 }
 
 void Crew::heard(MPI_Comm comm, int code) {

@@ -83,7 +83,10 @@ class Crew {
   static Crew* present();
   /// The program made `made` from `from` (MPI_COMM_NULL: somewhere else), or frees `made`.
   void note_made(MPI_Comm from, MPI_Comm made);
-  void note_freed(MPI_Comm made) { alarm()->forget(made); }
+  void note_freed(MPI_Comm made);
+  /// The program keeps communicators that it made before the last repair, and has made none since: one that took a lost
+  /// rank's place may wait for it to make them. From any thread.
+  [[nodiscard]] bool keeps_communicators_of_before() const;
 
   /// While one lives, an MPI call of this thread in a communicator of the workers throws RankLost when a rank was lost.
   /// Otherwise such a call returns MPI's error, with the option errors_return, or ends the job.
@@ -120,13 +123,14 @@ class Crew {
   MPI_Errhandler usual_handler_ = MPI_ERRHANDLER_NULL;  ///< of MPI_COMM_WORLD
   mutable std::mutex alarm_mutex_;
   std::shared_ptr<Alarm> alarm_ = std::make_shared<Alarm>();
+  std::vector<std::pair<MPI_Comm, int>> made_;  ///< by the program, and after how many repairs; guarded by alarm_mutex_
   bool repairs_ = false;
   bool began_as_spare_ = false;
   int number_ = 0;
   int rank_ = -1;
   int worker_count_ = 0;
   std::vector<bool> works_;  ///< by rank in all_: it is a worker
-  int repairs_done_ = 0;
+  std::atomic<int> repairs_done_{0};
   std::atomic<std::thread::id> catcher_{};
 };
 

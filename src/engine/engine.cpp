@@ -400,9 +400,9 @@ Result<void> Engine::drain() {
 void Engine::tell_who_is_late() {
   late_said_ = true;
   if (hooks_.say_of_others)
-    hooks_.say_of_others(
-        cat("a rank has not come for ", human_seconds(monotonic() - call_began_),
-            ": the others wait for it in a call of backstay, which every rank must make equally often"));
+    hooks_.say_of_others(cat("a rank has not come for ", human_seconds(monotonic() - call_began_),
+                             ": the others wait for it in a call of backstay, which every rank must make equally often",
+                             hooks_.why_late ? hooks_.why_late() : ""));
 }
 
 void Engine::tell_what_is_stuck() {

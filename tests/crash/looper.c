@@ -7,6 +7,7 @@
  * LOOPER_RETURNS=PROCESS,STEP: the body of that one, or with PROCESS -1 of all, returns an error at that step.
  * LOOPER_MERGES=FILE: all merge an intercommunicator at step 100; process 1 dies before it, if it can make that file.
  * LOOPER_COPIES=FILE: all copy a communicator that is older than the session at step 100, and process 1 does as above.
+ * LOOPER_KEEPS=1: a communicator that the body has made once is kept over repairs, against what the guide says.
  * LOOPER_STATUS=N: what all end with. LOOPER_INIT=1: what it starts from comes of messages in backstay_init. */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include <dlfcn.h>
@@ -30,6 +31,7 @@ typedef struct {
   double offset;         /* from backstay_init */
   double weights[CELLS]; /* static: made at a fresh start only, or put back */
   MPI_Comm older;        /* than the session: of all processes */
+  MPI_Comm kept;         /* over repairs */
 } simulation;
 
 static int say(const char* what, const backstay_error* error) {
@@ -120,6 +122,8 @@ static int body(void* user) {
   if (backstay_comm(s->session, &comm, &error) != 0) return say("comm", &error);
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
+  if (getenv("LOOPER_KEEPS") != NULL && s->kept == MPI_COMM_NULL && MPI_Comm_dup(comm, &s->kept) != MPI_SUCCESS)
+    return 2;
   for (; s->step < s->steps; ++s->step) {
     if (exits && s->step == exits_at) exit(4);
     if (aborts && s->step == aborts_at) MPI_Abort(comm, 5);
@@ -155,7 +159,7 @@ static void maybe_die_soon(void) {
 }
 
 int main(int argc, char** argv) {
-  static simulation s;
+  static simulation s = {.kept = MPI_COMM_NULL};
   const int64_t shape[] = {CELLS};
   backstay_region step = {.name = "step", .type = BACKSTAY_TYPE_OF(s.step), .data = &s.step};
   backstay_region cells = {.name = "cells", .type = BACKSTAY_TYPE_OF(s.cells[0]), .ndim = 1};

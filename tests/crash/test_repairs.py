@@ -494,6 +494,19 @@ def test_a_loss_in_the_making_of_an_older_communicator_is_repaired(tmp_path, mon
 
 
 @needs_ulfm
+def test_who_keeps_a_communicator_over_a_repair_hears_what_the_replacement_waits_for(tmp_path, monkeypatch):
+    """It waits in MPI for the others, who wait for it in backstay: --hang ends that, and the next launch goes on."""
+    words = ("200",)
+    alone = result(run(tmp_path / "a", "-n", 4, program=LOOPER, words=words, levels="memory"), "sum")
+    monkeypatch.setenv("LOOPER_KEEPS", "1")
+    flags = ("-n", 4, "--spares", 1, "--kill", "1@100", "--hang", 9)
+    ended = run(tmp_path / "b", *flags, program=LOOPER, words=words, levels="shared", every=5, timeout=3)
+    assert "this rank has kept communicators that it made before a repair, and made none since" in ended.stderr
+    assert result(ended, "sum") == alone, ended.stderr
+    assert "launch 2" in ended.stderr
+
+
+@needs_ulfm
 @pytest.mark.parametrize("how", ['raise ValueError("boom")', "sys.exit(3)"])
 def test_a_rank_of_a_program_in_python_that_raises_is_replaced(tmp_path, how):
     pytest.importorskip("mpi4py")
