@@ -130,6 +130,14 @@ void Crew::note_freed(MPI_Comm made) {
   std::erase_if(made_, [made](const auto& entry) { return entry.first == made; });
 }
 
+bool Crew::may_free(MPI_Comm made) const {
+  const bool has_rung = alarm()->rung();
+  const std::lock_guard lock(alarm_mutex_);
+  const auto noted =
+      std::find_if(made_.begin(), made_.end(), [made](const auto& entry) { return entry.first == made; });
+  return noted == made_.end() || (noted->second == repairs_done_ && !has_rung);
+}
+
 bool Crew::keeps_communicators_of_before() const {
   const std::lock_guard lock(alarm_mutex_);
   const auto is_new = [this](const auto& entry) { return entry.second == repairs_done_; };

@@ -84,6 +84,9 @@ class Crew {
   /// The program made `made` from `from` (MPI_COMM_NULL: somewhere else), or frees `made`.
   void note_made(MPI_Comm from, MPI_Comm made);
   void note_freed(MPI_Comm made);
+  /// No rank was lost while the program had it. Where one was, others may still have sent something into it, and Open
+  /// MPI would find that in the next communicator of the same number (docs/decisions/0011).
+  [[nodiscard]] bool may_free(MPI_Comm made) const;
   /// The program keeps communicators that it made before the last repair, and has made none since: one that took a lost
   /// rank's place may wait for it to make them. From any thread.
   [[nodiscard]] bool keeps_communicators_of_before() const;

@@ -50,9 +50,15 @@ int make(const Call& call, MPI_Comm* made, const Real& real, bool copied = false
   return made_from(call.comm, made, logged_making(call, made, real, copied));
 }
 
-void freed(const MPI_Comm* comm) {
+/// MPI's freeing of a communicator; one in which a rank was lost is left to MPI: see Crew::may_free().
+int free_by(int (*call)(MPI_Comm*), MPI_Comm* comm) {
   Crew* const crew = Crew::present();
-  if (crew != nullptr && comm != nullptr && *comm != MPI_COMM_NULL) crew->note_freed(*comm);
+  if (crew == nullptr || comm == nullptr || *comm == MPI_COMM_NULL) return call(comm);
+  const bool may_free = crew->may_free(*comm);
+  crew->note_freed(*comm);
+  if (may_free) return call(comm);
+  *comm = MPI_COMM_NULL;
+  return MPI_SUCCESS;
 }
 
 constexpr const char* arguments = "with arguments that sum up to %";
@@ -174,14 +180,12 @@ int MPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm* made) {
 }
 
 int MPI_Comm_free(MPI_Comm* comm) {
-  freed(comm);
-  const auto real = [&] { return PMPI_Comm_free(comm); };
+  const auto real = [&] { return free_by(PMPI_Comm_free, comm); };
   return quiet() || comm == nullptr ? real() : logged_free("MPI_Comm_free", comm, real);
 }
 
 int MPI_Comm_disconnect(MPI_Comm* comm) {
-  freed(comm);
-  const auto real = [&] { return PMPI_Comm_disconnect(comm); };
+  const auto real = [&] { return free_by(PMPI_Comm_disconnect, comm); };
   return quiet() || comm == nullptr ? real() : logged_free("MPI_Comm_disconnect", comm, real);
 }
 

@@ -66,9 +66,12 @@ class Communicator {
   }
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
+  /// Not freed where a rank was lost, though this one has nothing under way in it: others may still send into it, and
+  /// Open MPI would find their messages in the next communicator of the same number (docs/decisions/0011).
   ~Communicator() {
+    const bool has_a_loss = options_.alarm && options_.alarm->rung();
     if (options_.alarm) options_.alarm->forget(handle_);
-    if (!abandoned_ && mpi_is_running() && may_call_mpi()) PMPI_Comm_free(&handle_);
+    if (!abandoned_ && !has_a_loss && mpi_is_running() && may_call_mpi()) PMPI_Comm_free(&handle_);
   }
 
   [[nodiscard]] MPI_Comm handle() const { return handle_; }

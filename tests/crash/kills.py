@@ -55,6 +55,7 @@ class Ended:
     status: int
     out: str
     err: str
+    printed: float = 0.0  # time.time() of the last words on stdout
 
     def line(self, word: str) -> list[str] | None:
         """The words of the line of stdout that begins with `word`."""
@@ -142,12 +143,13 @@ class Launch:
         guard.end_all(self.run_id)
         self.process.wait()
         self.scratch.cleanup()
+        printed = os.fstat(self.out.fileno()).st_mtime
         texts = []
         for stream in (self.out, self.err):
             stream.seek(0)
             texts.append(stream.read())
             stream.close()
-        return Ended(status, texts[0], texts[1] + self.where)
+        return Ended(status, texts[0], texts[1] + self.where, printed)
 
 
 def stacks_of(run_id: str) -> str:

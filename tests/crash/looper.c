@@ -7,7 +7,8 @@
  * LOOPER_RETURNS=PROCESS,STEP: the body of that one, or with PROCESS -1 of all, returns an error at that step.
  * LOOPER_MERGES=FILE: all merge an intercommunicator at step 100; process 1 dies before it, if it can make that file.
  * LOOPER_COPIES=FILE: all copy a communicator that is older than the session at step 100, and process 1 does as above.
- * LOOPER_KEEPS=1: a communicator that the body has made once is kept over repairs, against what the guide says.
+ * LOOPER_LATE=FILE: process 1 dies at step 100, as above, and the last rank sends in a communicator that rank 0 has
+ * freed. LOOPER_KEEPS=1: a communicator that the body has made once is kept over repairs, against what the guide says.
  * LOOPER_STATUS=N: what all end with. LOOPER_INIT=1: what it starts from comes of messages in backstay_init. */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include <dlfcn.h>
@@ -96,6 +97,24 @@ static int copy(MPI_Comm comm, MPI_Comm older, const char* file) {
   return MPI_Comm_dup(older, &out) == MPI_SUCCESS ? 0 : 2;
 }
 
+/* The last rank hears of the loss of process 1 late, and sends what rank 0 no longer waits for. */
+static int send_late(MPI_Comm comm, int rank, int size, const char* file) {
+  MPI_Comm made;
+  int value = 0;
+  const int again = access(file, F_OK) == 0;
+  if (MPI_Barrier(comm) != MPI_SUCCESS) return 2;
+  if (again) return 0;
+  if (MPI_Comm_dup(comm, &made) != MPI_SUCCESS) return 2;
+  if (rank == 0) MPI_Send(&value, 1, MPI_INT, size - 1, 1, made);
+  if (rank == size - 1) MPI_Recv(&value, 1, MPI_INT, 0, 1, made, MPI_STATUS_IGNORE);
+  die_once(file);
+  usleep(rank == size - 1 ? 20000 : 0);
+  if (rank == size - 1) MPI_Send(&value, 1, MPI_INT, 0, 1, made);
+  const int code = rank == 0 ? MPI_Recv(&value, 1, MPI_INT, 1, 1, made, MPI_STATUS_IGNORE) : MPI_SUCCESS;
+  MPI_Comm_free(&made);
+  return code == MPI_SUCCESS ? 0 : 2;
+}
+
 /* Open MPI's own end, which is declared nowhere; ISO C converts no data pointer to a function's. */
 static void give_up(void) {
   int (*end)(int, const char*, ...) = NULL;
@@ -115,7 +134,7 @@ static int body(void* user) {
   const int exits = is_me("LOOPER_EXITS", &exits_at), aborts = is_me("LOOPER_ABORTS", &aborts_at),
             errs = is_me("LOOPER_ERRS", &errs_at), returns = is_me("LOOPER_RETURNS", &returns_at),
             gives_up = is_me("LOOPER_MPI_GIVES_UP", &gives_up_at);
-  const char *merges = getenv("LOOPER_MERGES"), *copies = getenv("LOOPER_COPIES");
+  const char *merges = getenv("LOOPER_MERGES"), *copies = getenv("LOOPER_COPIES"), *late = getenv("LOOPER_LATE");
   backstay_resumed found;
   if (backstay_resume(s->session, &found, &error) != 0) return say("resume", &error);
   for (int i = 0; i < CELLS && !found.resumed; ++i) s->weights[i] = 0.25 + 0.5 * i / CELLS;
@@ -132,6 +151,7 @@ static int body(void* user) {
     if (errs && s->step == errs_at) MPI_Send(&sum, 1, MPI_DOUBLE, 1000, 0, comm);
     if (s->step == 100 && merges != NULL && merge(comm, rank, merges) != 0) return 2;
     if (s->step == 100 && copies != NULL && copy(comm, s->older, copies) != 0) return 2;
+    if (s->step == 100 && late != NULL && send_late(comm, rank, size, late) != 0) return 2;
     if (backstay_checkpoint(s->session, NULL, &error) != 0) return say("checkpoint", &error);
     if (MPI_Sendrecv(&s->cells[CELLS - 1], 1, MPI_DOUBLE, (rank + 1) % size, 0, &theirs, 1, MPI_DOUBLE,
                      (rank + size - 1) % size, 0, comm, MPI_STATUS_IGNORE) != MPI_SUCCESS)

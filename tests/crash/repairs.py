@@ -65,6 +65,8 @@ REASONS = {  # the first that is said counts: ranks that end for want of a line 
 
 OF_MPI = {"MPI stuck", "crash of MPI"}
 ALL_KILLED = "all killed"
+GIVEN_UP = "as MPI gave up by itself"  # a loss that no kill made (docs/decisions/0011)
+LOOKED_AT = 5  # seconds: a loss so long before the end of a program's work is repaired, or ends it before
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,10 @@ class Application:
             return line[1] if line else None
         file = directory / self.answer
         return hashlib.sha256(file.read_bytes()).hexdigest() if file.exists() else None
+
+    def done_at(self, ended: Ended, directory: Path) -> float:
+        """The time.time() of its result."""
+        return (directory / self.answer).stat().st_mtime if self.answer.endswith(".csv") else ended.printed
 
     def given(self, directory: Path) -> list[str]:
         return [word.replace("DIR", str(directory)) for word in self.words]
@@ -256,12 +262,17 @@ class Run:
             return older
         if ended.status in (0, 200) and said is not None:
             return ""
-        if said is not None:  # a rank was killed behind the end of its work
-            return "after loop"
+        if (
+            said is not None
+        ):  # a rank was killed behind the end of its work, or not long enough before it to be repaired
+            early = self.application.done_at(ended, directory) - max((kill.ended for kill in self.kills), default=0)
+            return (
+                "after loop" if early < LOOKED_AT else f"ended with status {ended.status}, {early:.0f} s after its loss"
+            )
         if crashes_of_mpi(ended):
             return "crash of MPI"
         reason = next((short for text, short in REASONS.items() if text in ended.err), None)
-        losses = len(self.lost_processes)
+        losses = len(self.lost_processes) + ended.err.count(GIVEN_UP)
         if reason is None and losses == self.shape.processes:
             return ALL_KILLED
         if reason is None:
