@@ -5,10 +5,10 @@
     python tests/crash/fuzz.py --seconds 300     # as the campaign, for so long (after a first ./dev campaign)
     python tests/crash/fuzz.py --keep            # makes tests/fuzz/corpus anew, of what was found worth keeping
 
-A target breaks a promise (tests/fuzz/*.cpp), a sanitizer reports, an input takes ten seconds of a core, or 256 MiB at once,
-or a GiB in all: a failure. Its input lies in build/fuzz/findings then; mended, it belongs into tests/fuzz/corpus/TARGET,
-which the tests fuzz.* of every preset read. That the fuzzer can find anything behind the checksums is shown first, with
-a target that has a bug of its own.
+A target breaks a promise (tests/fuzz/*.cpp), a sanitizer reports, an input takes ten seconds of a core, or 256 MiB at
+once, or a GiB in all: a failure. Its input lies in build/fuzz/findings then; mended, it belongs into
+tests/fuzz/corpus/TARGET, which the tests fuzz.* of every preset read. That the fuzzer can find anything behind the
+checksums is shown first, with a target that has a bug of its own.
 """
 
 from __future__ import annotations

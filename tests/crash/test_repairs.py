@@ -508,8 +508,8 @@ def test_who_keeps_a_communicator_over_a_repair_hears_what_the_replacement_waits
 
 @needs_ulfm
 def test_what_is_sent_into_a_freed_communicator_reaches_no_other_one(tmp_path, monkeypatch):
-    """Rank 0 leaves it at a loss that the last rank does not know of yet. Where the library lets MPI free it, about every
-    third such job loses a rank more: Open MPI gives its number to the next one, and the message then comes there."""
+    """Rank 0 leaves it at a loss that the last rank does not know of yet. Where the library lets MPI free it, about
+    every third such job loses a rank more: Open MPI gives its number to the next one, where the message then comes."""
     program = {"program": LOOPER, "words": ("200",), "levels": "shared", "every": 5}
     alone = result(run(tmp_path, "-n", 4, **program), "sum")
     for job in map(str, range(4)):
