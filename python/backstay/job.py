@@ -49,6 +49,7 @@ class Job:
     hang: float | None = None
     pause: float = 1.0
     preload: Path | None = None  # what comes before the program's libraries, where its accesses are checked
+    variables: dict[str, str] = field(default_factory=dict)  # others of the environment
     output: Path | None = None  # where the application's output goes instead of this process's own; it is added to
 
     def processes(self) -> int:
@@ -84,7 +85,7 @@ class Job:
         # A job started inside another is not one of its ranks.
         drop = {"BACKSTAY_KILL", TERMINAL, *guard.RANK_VARIABLES}
         env = {name: value for name, value in os.environ.items() if name not in drop}
-        env |= {variable(name): value for name, value in self.options.items()}
+        env |= {variable(name): value for name, value in self.options.items()} | self.variables
         env |= {"BACKSTAY_DIR": str(self.directory), guard.MARK: run_id}
         if self.local_directory():
             env["BACKSTAY_LOCAL_DIR"] = str(self.local_directory())

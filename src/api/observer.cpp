@@ -1,6 +1,7 @@
 #include "api/observer.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 
 #include "api/checker.h"
@@ -74,6 +75,25 @@ std::vector<RegionInStep> fates_at(std::size_t place, const std::vector<Step>& s
   return out;
 }
 
+namespace {
+View view_of(const FoundArrays::Array& array) {
+  View out;
+  out.data = array.data;
+  out.shape = {static_cast<std::int64_t>((array.bytes + 7) / 8)};
+  out.strides = {8};
+  return out;
+}
+
+/// What the user has named besides the program itself.
+std::string libraries_of_the_program() {
+  const char* const given = std::getenv("BACKSTAY_ALLOCATIONS_OF");
+  return given != nullptr ? given : "";
+}
+}  // namespace
+
+Observer::Observer(const region::RegionSet& regions, const region::RegionSet& statics, int steps)
+    : regions_(regions), statics_(statics), found_(libraries_of_the_program()), wanted_(steps) {}
+
 std::size_t Observer::place_of(const check::CodePlace& at) {
   const auto is_it = [&](const Place& place) { return place.at.program == at.program && place.at.offset == at.offset; };
   const auto found = std::ranges::find_if(places_, is_it);
@@ -94,6 +114,29 @@ std::size_t Observer::region_of(const RegionSpec& spec, const View& view) {
   return static_cast<std::size_t>(at - known_.begin());
 }
 
+std::size_t Observer::region_of(std::size_t array) {
+  const auto at = std::ranges::find(known_, std::optional(array), &Region::array);
+  if (at != known_.end()) return static_cast<std::size_t>(at - known_.begin());
+  // No region has a name with an end of a line.
+  known_.push_back({cat("\n", array), "", 8, view_of(found_.arrays()[array]).shape, "", array});
+  return known_.size() - 1;
+}
+
+check::Ranges Observer::memory_of_regions() const {
+  check::Ranges out;
+  for (const auto* set : {&regions_, &statics_})
+    for (const auto& spec : set->specs()) {
+      const View view = memory_of(spec);
+      if (!view.valid || view.data == nullptr) continue;
+      std::size_t bytes = spec.type.size;
+      for (std::size_t d = 0; d < view.shape.size() && d < view.strides.size(); ++d)
+        if (view.shape[d] > 1 && view.strides[d] > 0)
+          bytes += static_cast<std::size_t>((view.shape[d] - 1) * view.strides[d]);
+      out.emplace_back(view.data, view.data + bytes);
+    }
+  return check::joined(std::move(out));
+}
+
 /// The steps after the last one that counts are looked at, too, until each of the places has come once.
 bool Observer::is_to_be_looked_at(std::size_t place) const {
   return places_[place].steps < wanted_ ||
@@ -106,7 +149,9 @@ void Observer::begin_step(const check::CodePlace& place, Journal& journal, int r
     place_ = place_of(place);
     if (is_to_be_looked_at(place_)) return look(place_);
     is_first_after_gap_ = true;
-    if (has_news_) tell(journal, rank);
+    if (!has_news_) return;
+    found_.look(check_.found(), memory_of_regions());
+    tell(journal, rank);
   } catch (const std::exception&) {  // no memory
     check_.give_up();
   }
@@ -119,21 +164,35 @@ void Observer::look(std::size_t place) {
   watched_.clear();
   for (const auto& spec : regions_.specs()) {
     View view = memory_of(spec);
-    const auto elements = view.valid ? region::element_count(view.shape) : 0;
     const std::size_t region = region_of(spec, view);
-    const bool is_watched = view.valid && view.run_lengths.empty() && elements > 0;
-    if (is_watched) effects.push_back({subjects.size(), {}, all_of(view), all_of(view)});
-    now_.push_back(region);
-    watched_.push_back(is_watched);
-    const auto& fates = known_fates(place, region);
-    std::vector<bool> settled;
-    if (is_watched && fates.size() == elements)
-      for (const Fate fate : fates) settled.push_back(fate > Fate::untouched);
-    const bool is_first = settled.empty();
-    subjects.push_back({std::move(view), spec.type.size, check::units_of(spec.type, spec.padding), is_watched, is_first,
-                        std::move(settled)});
+    add_subject(place, region, {std::move(view), spec.type.size, check::units_of(spec.type, spec.padding)}, subjects,
+                effects);
+  }
+  found_.look(check_.found(), memory_of_regions());
+  for (std::size_t i = 0; i < found_.arrays().size(); ++i) {
+    const auto& array = found_.arrays()[i];
+    const std::size_t region = region_of(i);
+    if (!array.why.empty()) continue;
+    check::Subject subject{view_of(array), 8, {{{0, 8}}, false}};
+    subject.allocation = array.number;
+    add_subject(place, region, std::move(subject), subjects, effects);
   }
   (void)check_.begin(0, std::move(subjects), effects, check::Closely::all);
+}
+
+void Observer::add_subject(std::size_t place, std::size_t region, check::Subject subject,
+                           std::vector<check::Subject>& subjects, select::Effects& effects) {
+  const View& view = subject.view;
+  const auto elements = view.valid ? region::element_count(view.shape) : 0;
+  subject.is_watched = view.valid && view.run_lengths.empty() && elements > 0;
+  if (subject.is_watched) effects.push_back({subjects.size(), {}, all_of(view), all_of(view)});
+  now_.push_back(region);
+  watched_.push_back(subject.is_watched);
+  const auto& fates = known_fates(place, region);
+  if (subject.is_watched && fates.size() == elements)
+    for (const Fate fate : fates) subject.settled.push_back(fate > Fate::untouched);
+  subject.is_traced = subject.settled.empty();
+  subjects.push_back(std::move(subject));
 }
 
 std::vector<Fate>& Observer::known_fates(std::size_t place, std::size_t region) {
@@ -149,10 +208,14 @@ void Observer::end_step() {
     std::vector<RegionInStep> done(now_.size());
     for (std::size_t r = 0; r < now_.size(); ++r)
       if (watched_[r]) done[r] = {check_.fates(r), check_.is_unwritten(r), {}};
-    std::vector<View> now;
+    View nothing;
+    nothing.valid = false;
+    std::vector<View> now(now_.size(), nothing);
     const auto& specs = regions_.specs();
-    for (std::size_t r = 0; r < specs.size() && r < now_.size() && specs[r].name == known_[now_[r]].name; ++r)
-      now.push_back(memory_of(specs[r]));
+    for (std::size_t r = 0; r < specs.size() && r < now.size() && specs[r].name == known_[now_[r]].name; ++r)
+      now[r] = memory_of(specs[r]);
+    for (std::size_t r = 0; r < now.size(); ++r)
+      if (const auto array = known_[now_[r]].array) now[r] = view_of(found_.arrays()[*array]);
     std::vector<bool> moved;
     const auto findings = check_.end(now, true, moved);
     note(findings, moved, std::move(done));
@@ -173,10 +236,15 @@ void Observer::note(const std::vector<check::Finding>& findings, const std::vect
     auto& region = known_[now_[r]];
     if (!watched_[r]) continue;
     if (moved[r]) done[r] = {};
+    if (moved[r] && region.array) found_.drop(*region.array, "it was freed, or moved, in a step");
+    // Of an array that is only traced nothing later tells what became of these.
+    if (region.array) std::ranges::replace(done[r].fates, Fate::unseen, Fate::unknown);
     const auto elements = region::element_count(region.shape);
     if (done[r].fates.empty()) {
       done[r].fates.assign(elements, Fate::unknown);
-      region.why = moved[r] ? "another memory in each step" : "values of 1 or 2 bytes, or memory of other arrays";
+      region.why = moved[r]        ? "another memory in each step"
+                   : region.array ? "pages with other data, or given up"
+                                  : "values of 1 or 2 bytes, or memory of other arrays";
     }
     auto& so_far = known_fates(place_, now_[r]);
     if (so_far.empty())
@@ -223,30 +291,58 @@ void Observer::tell(Journal& journal, int rank) {
     const auto regions = fates_at(p, steps_);
     for (std::size_t r = 0; r < regions.size(); ++r) tell_of(p, r, regions[r], journal, rank);
   }
+  tell_of_others(journal, rank);
+}
+
+void Observer::tell_of_others(Journal& journal, int rank) const {
+  const auto tell = [&](const char* event, const char* by, const std::map<std::string, FoundArrays::Sum>& sums) {
+    for (const auto& [name, sum] : sums)
+      journal.event_of_rank(event, {Journal::number("rank", rank), Journal::text(by, name),
+                                    Journal::number("arrays", static_cast<double>(sum.arrays)),
+                                    Journal::number("bytes", static_cast<double>(sum.bytes))});
+  };
+  tell("observed_others", "maker", found_.left_out());
+  tell("observed_late", "callers", found_.late());
 }
 
 void Observer::tell_of(std::size_t place, std::size_t region, const RegionInStep& done, Journal& journal,
                        int rank) const {
   const auto& known = known_[region];
+  const auto* const array = known.array ? &found_.arrays()[*known.array] : nullptr;
+  const bool is_dropped = array != nullptr && !array->why.empty();
   std::vector<bool> is_live;
   std::uint64_t overwritten = 0, read = 0, untouched = 0;
   for (const Fate fate : done.fates) {
-    is_live.push_back(fate != Fate::overwritten);
-    overwritten += fate == Fate::overwritten ? 1 : 0;
+    if (is_dropped) break;
+    const bool is_dead = fate == Fate::overwritten || (array != nullptr && fate == Fate::seems_overwritten);
+    is_live.push_back(!is_dead);
+    overwritten += is_dead ? 1 : 0;
     read += fate == Fate::read ? 1 : 0;
     untouched += fate == Fate::untouched ? 1 : 0;
   }
   const auto all = region::element_count(known.shape);
   const std::string part = is_live.size() == all ? describe_part(is_live, known.shape) : "";
   const auto bytes = [&](std::uint64_t elements) { return static_cast<double>(elements * known.element); };
-  journal.event_of_rank("observed_region",
-                        {Journal::number("rank", rank), Journal::number("place", static_cast<double>(place)),
-                         Journal::text("region", known.name), Journal::text("type", known.type),
-                         Journal::number("bytes", bytes(all)), Journal::number("overwritten", bytes(overwritten)),
-                         Journal::number("read", bytes(read)), Journal::number("untouched", bytes(untouched)),
-                         Journal::text("part", part), Journal::text("written", done.is_unwritten ? "never" : ""),
-                         Journal::text("why", known.why), Journal::text("program", done.where.program),
-                         Journal::number("offset", static_cast<double>(done.where.offset))});
+  std::vector<Journal::Field> fields{
+      Journal::number("rank", rank),
+      Journal::number("place", static_cast<double>(place)),
+      Journal::number("bytes", bytes(all)),
+      Journal::number("overwritten", bytes(overwritten)),
+      Journal::number("read", bytes(read)),
+      Journal::number("untouched", bytes(untouched)),
+      Journal::text("part", part),
+      Journal::text("written", done.is_unwritten ? "never" : ""),
+      Journal::text("why", is_dropped ? array->why : known.why),
+      Journal::text("program", done.where.program),
+      Journal::number("offset", static_cast<double>(done.where.offset))};
+  if (array != nullptr) {
+    fields.push_back(Journal::number("number", static_cast<double>(array->number)));
+    fields.push_back(Journal::text("callers", array->callers));
+    return journal.event_of_rank("observed_array", fields);
+  }
+  fields.push_back(Journal::text("region", known.name));
+  fields.push_back(Journal::text("type", known.type));
+  journal.event_of_rank("observed_region", fields);
 }
 
 }  // namespace backstay::api

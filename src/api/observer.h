@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "api/found_arrays.h"
 #include "api/journal.h"
 #include "check/access_check.h"
 #include "check/place.h"
@@ -37,10 +38,11 @@ std::vector<RegionInStep> fates_at(std::size_t place, const std::vector<Step>& s
 /// A step is looked at as a computation that is declared to overwrite every region; what is false of that is what a
 /// checkpoint must save. The uses of all values are traced in the first step of each place; those that seem to be
 /// overwritten get patterns in the steps after it, and the others are looked at no more: what is live never holds one.
-/// On the thread that calls the session. Never throws.
+/// Arrays that were only allocated are traced in every step, and hold no pattern in any: nobody said what else may be
+/// in them. On the thread that calls the session. Never throws.
 class Observer {
  public:
-  Observer(const region::RegionSet& regions, int steps) : regions_(regions), wanted_(steps) {}
+  Observer(const region::RegionSet& regions, const region::RegionSet& statics, int steps);
   void begin_step(const check::CodePlace& place, Journal& journal, int rank);
   void end_step();
   /// The session ends: the step that runs is no whole one.
@@ -52,6 +54,7 @@ class Observer {
     std::size_t element = 1;  ///< bytes
     Extents shape;
     std::string why;  ///< nothing can be known of it
+    std::optional<std::size_t> array = {};  ///< it is none, but this one of the arrays that were found
   };
   struct Place {
     check::CodePlace at;
@@ -60,15 +63,22 @@ class Observer {
   };
   std::size_t place_of(const check::CodePlace& at);
   std::size_t region_of(const RegionSpec& spec, const View& view);
+  std::size_t region_of(std::size_t array);
+  [[nodiscard]] check::Ranges memory_of_regions() const;
   [[nodiscard]] bool is_to_be_looked_at(std::size_t place) const;
   [[nodiscard]] std::vector<check::Fate>& known_fates(std::size_t place, std::size_t region);
   void look(std::size_t place);
+  void add_subject(std::size_t place, std::size_t region, check::Subject subject, std::vector<check::Subject>& subjects,
+                   select::Effects& effects);
   void note(const std::vector<check::Finding>& findings, const std::vector<bool>& moved,
             std::vector<RegionInStep> done);
   void tell(Journal& journal, int rank);
   void tell_of(std::size_t place, std::size_t region, const RegionInStep& done, Journal& journal, int rank) const;
+  void tell_of_others(Journal& journal, int rank) const;
 
   const region::RegionSet& regions_;
+  const region::RegionSet& statics_;
+  FoundArrays found_;
   check::AccessCheck check_;
   std::vector<Region> known_;
   std::vector<Place> places_;

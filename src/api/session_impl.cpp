@@ -234,7 +234,7 @@ void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
   engine_->save_only(only_);
   value_or_throw(engine_->open());
   if (settings_.check_access && !checker_) checker_.emplace(api::Checked{declared_, regions_, statics_});
-  if (settings_.observed_steps > 0 && !observer_) observer_.emplace(regions_, settings_.observed_steps);
+  if (settings_.observed_steps > 0 && !observer_) observer_.emplace(regions_, statics_, settings_.observed_steps);
   if (settings_.signals && !signals_) signals_ = std::make_unique<api::SignalListener>();
   describe_job(topology, app_comm);
 }

@@ -36,6 +36,17 @@ AccessCheck::~AccessCheck() {
   if (fences_ != nullptr) fences_->release(this);
 }
 
+std::vector<Allocation> AccessCheck::found() const {
+  std::vector<Allocation> out;
+  if (fences_ == nullptr) return out;
+  fences_->for_each_allocation([&](const backstay_check_memory& memory) {
+    if (memory.is_lent != 0) return;
+    out.push_back({static_cast<std::byte*>(memory.data), memory.bytes, memory.number,
+                   std::vector<const void*>(memory.stack, memory.stack + memory.frames)});
+  });
+  return out;
+}
+
 bool AccessCheck::is_due(int number) {
   const Spent& spent = spent_[number];
   if (spent.times < always_looked_at) return true;
@@ -67,10 +78,17 @@ bool AccessCheck::begin(int number, std::vector<Subject> regions, const select::
   for (const auto& effect : effects) watched_[effect.region].allow(effect);
   mark_shared(watched_);
   if (fenced != nullptr) {
+    // What was given back before it is heard of.
+    const auto there = found();
+    const auto is_there = [&](std::uint64_t allocation) {
+      return allocation == 0 || std::ranges::find(there, allocation, &Allocation::number) != there.end();
+    };
     for (std::size_t r = 0; r < subjects_.size(); ++r) {
       auto& region = fenced->emplace_back(watched_[r].layout(), subjects_[r].units, fences_->memory());
       region.is_shared = watched_[r].is_shared;
-      region.is_traced = subjects_[r].is_traced;
+      region.is_traced = subjects_[r].is_traced || subjects_[r].allocation != 0;
+      region.is_found = subjects_[r].allocation != 0;
+      region.is_gone = !is_there(subjects_[r].allocation);
       region.settled = &subjects_[r].settled;
     }
     for (const auto& effect : effects) (*fenced)[effect.region].allow(effect);

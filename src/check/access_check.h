@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "check/allocation.h"
 #include "check/finding.h"
 #include "check/layout.h"
 #include "check/memory_map.h"
@@ -29,6 +30,8 @@ struct Subject {
   bool is_traced = false;   ///< its elements hold no pattern while it is looked what becomes of them
   /// Elements, in C order, of which that is known already: they are not looked at. Empty: none.
   std::vector<bool> settled = {};
+  /// The number of one of found(): anything may lie there, and other threads may give it back. It is traced. 0: none.
+  std::uint64_t allocation = 0;
 };
 
 /// One computation at a time. Regions that it does not name may not be touched while it runs, those that it names as
@@ -41,6 +44,8 @@ class AccessCheck {
   AccessCheck(const AccessCheck&) = delete;
   AccessCheck& operator=(const AccessCheck&) = delete;
 
+  /// What the program has allocated and not given back, if the preloaded library was told to note who asked for it.
+  [[nodiscard]] std::vector<Allocation> found() const;
   /// Not only changes are seen, but all that is done.
   [[nodiscard]] bool sees_all() const { return fences_ != nullptr; }
   /// This computation is to be looked at: often enough each, and seldom enough all together.

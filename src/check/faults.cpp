@@ -212,6 +212,7 @@ void Fences::let_read(Page& page, const Use& use) {
 
 /// Each has its price, and a page without a pattern is worth less.
 bool Fences::has_steps_left(const Page& page) {
+  if (page.is_found) return run_->found_steps++ < most_traced_steps;
   if (page.is_exact() && page.exact->is_traced) return run_->traced_steps++ < most_traced_steps;
   return run_->steps++ < run_->most_steps;
 }
@@ -229,7 +230,7 @@ Fences::Then Fences::look_at_page(Page& page, const Use& use) {
   page.written = page.written || use.write;
   const bool is_alike = !page.is_exact() && rule_of(page);
   // A lock that lies beside an array: whoever waits for it in the kernel needs its page.
-  const bool may_be_a_lock = use.write && place.region == nullptr && is_atomic(use.code);
+  const bool may_be_a_lock = use.write && (place.region == nullptr || place.region->is_found) && is_atomic(use.code);
   if (may_be_a_lock || (use.write && is_alike)) {
     open_page(page);
     return Then::go_on;
@@ -444,8 +445,13 @@ void Fences::hook_forget(const void* memory, std::size_t bytes) {
   if (present_ == nullptr || bytes == 0) return;
   const QuietHold hold;
   auto& fences = *present_;
-  if (!fences.is_closed()) return;
   std::byte *const begin = bytes_at(memory), *const end = begin + bytes;
+  if (fences.run_ && fences.run_->state == Run::State::begins && fences.services_->thread() != fences.run_->thread) {
+    auto& run = *fences.run_;
+    const std::size_t number = run.times_given_back++;
+    if (number < run.given_back.size()) run.given_back[number] = {begin, end};
+  }
+  if (!fences.is_closed()) return;
   for (auto& region : fences.run_->regions) {
     const auto& layout = region.layout();
     if (!layout.is_usable() || layout.end() <= begin || layout.begin() >= end) continue;

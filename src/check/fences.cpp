@@ -57,7 +57,10 @@ std::pmr::vector<Watched>* Fences::begin(const void* owner, std::size_t regions)
   const QuietHold hold;
   auto& run = run_.emplace(&pool_);
   run.seed = ++runs_ * 0x2545f4914f6cdd1dULL;
+  run.thread = services_->thread();
   run.regions.reserve(regions);
+  // What is given back from here on is heard of. So are system calls: no memory is taken any more while this is held.
+  __atomic_store_n(services_->watching, 1, __ATOMIC_SEQ_CST);
   return &run.regions;
 }
 
@@ -74,13 +77,16 @@ void Fences::close(const Ranges& ranges, std::uint64_t turn, const Suspects& sus
   run_->most_steps = closely == Closely::all ? most_steps_for_all : most_steps;
   run_->seen.resize(run_->regions.size());
   add_pages(ranges, turn);
-  give_patterns(turn, suspects, closely);
+  choose_exact(turn, closely);
   auto& pages = run_->pages;
-  const QuietHold hold;  // no memory is given back from here on: that comes to hook_forget()
+  const QuietHold hold;  // no memory is given back from here on: that comes to hook_forget(). None is taken, either
+  leave_out_given_back();
+  give_patterns(suspects, closely);
   ++changes_;
   run_->state = Run::State::closed;
   if (run_->is_early) {  // another thread's session needs all memory at this moment
     for (auto& page : pages) open_page(page);
+    __atomic_store_n(services_->watching, 0, __ATOMIC_SEQ_CST);
     run_->state = Run::State::over;
     return;
   }
@@ -101,6 +107,7 @@ int Fences::protection_of(const std::byte* page) const {
   for (const auto& region : run_->regions) {
     const auto& layout = region.layout();
     if (layout.end() <= page || layout.begin() >= page + page_size) continue;
+    if (region.is_gone) return all_access;
     const auto& rule = region.common_rule();
     if (rule == Rule{true, true, false}) continue;
     protection &= rule == Rule{true, false, false} ? PROT_READ : PROT_NONE;
@@ -108,21 +115,60 @@ int Fences::protection_of(const std::byte* page) const {
   return protection;
 }
 
-/// Where there are too many, others each time.
-void Fences::add_pages(const Ranges& ranges, std::uint64_t turn) {
-  std::size_t total = 0;
-  for (const auto& [begin, end] : ranges) total += static_cast<std::size_t>(end - begin) / page_size;
-  const std::size_t first = total > most_pages ? turn * most_pages % total : 0;
-  std::size_t number = 0;
-  for (const auto& [begin, end] : ranges)
-    for (std::byte* page = begin; page < end; page += page_size, ++number) {
-      if ((number + total - first) % total >= most_pages) continue;
-      if (const int protection = protection_of(page); protection != all_access)
-        run_->pages.push_back({page, nullptr, protection, all_access});
-    }
+/// Other threads take and give back what they like; nothing is known of what they had.
+void Fences::leave_out_given_back() {
+  const auto& given_back = run_->given_back;
+  const bool too_often = run_->times_given_back > given_back.size();
+  for (auto& region : run_->regions) {
+    const auto& layout = region.layout();
+    if (!region.is_found || !layout.is_usable()) continue;
+    region.is_gone = region.is_gone || too_often;
+    for (std::size_t i = 0; i < std::min(run_->times_given_back, given_back.size()); ++i)
+      region.is_gone = region.is_gone || (layout.begin() < given_back[i].second && given_back[i].first < layout.end());
+  }
+  std::erase_if(run_->pages, [&](const Page& page) { return page.is_found && protection_of(page.begin) == all_access; });
 }
 
-void Fences::give_patterns(std::uint64_t turn, const Suspects& suspects, Closely closely) {
+bool Fences::is_only_found(const std::byte* page) const {
+  bool out = false;
+  for (const auto& region : run_->regions) {
+    const auto& layout = region.layout();
+    if (layout.end() <= page || layout.begin() >= page + page_size) continue;
+    if (!region.is_found) return false;
+    out = true;
+  }
+  return out;
+}
+
+/// Where there are too many, others each time.
+void Fences::add_pages(const Ranges& ranges, std::uint64_t turn) {
+  auto& pages = run_->pages;
+  std::size_t total = 0, room = most_pages;
+  const auto for_each = [&](bool found, const auto& visit) {
+    for (const auto& [begin, end] : ranges)
+      for (std::byte* page = begin; page < end; page += page_size)
+        if (is_only_found(page) == found) visit(page);
+  };
+  for_each(false, [&](std::byte*) { ++total; });
+  const std::size_t first = total > most_pages ? turn * most_pages % total : 0;
+  std::size_t number = 0;
+  for_each(false, [&](std::byte* page) {
+    if ((number++ + total - first) % total >= most_pages) return;
+    if (const int protection = protection_of(page); protection != all_access)
+      pages.push_back({page, nullptr, protection, all_access});
+  });
+  room -= std::min(room, pages.size());
+  for_each(true, [&](std::byte* page) {
+    if (room == 0 || protection_of(page) == all_access) return;
+    --room;
+    pages.push_back({page, nullptr, PROT_NONE, all_access});
+    pages.back().is_found = true;
+  });
+  std::ranges::sort(pages, {}, &Page::begin);
+}
+
+/// Which pages are looked at value by value.
+void Fences::choose_exact(std::uint64_t turn, Closely closely) {
   std::pmr::vector<std::size_t> candidates(&pool_);
   for (std::size_t i = 0; i < run_->pages.size(); ++i) {
     const std::byte* const page = run_->pages[i].begin;
@@ -144,7 +190,10 @@ void Fences::give_patterns(std::uint64_t turn, const Suspects& suspects, Closely
     Page& page = run_->pages[candidates[(before + i) % candidates.size()]];
     page.exact = new (pool_.allocate(sizeof(Exact), alignof(Exact))) Exact;
   }
-  // From here on nothing fails, and whoever begins the next one takes the patterns out before.
+}
+
+/// From here on nothing fails, and whoever begins the next one takes the patterns out before.
+void Fences::give_patterns(const Suspects& suspects, Closely closely) {
   for (auto& page : run_->pages)
     if (page.exact != nullptr) give_pattern(page, suspects, closely);
 }
@@ -154,7 +203,7 @@ void Fences::give_pattern(Page& page, const Suspects& suspects, Closely closely)
   std::memcpy(exact.before.data(), page.begin, page_size);
   const auto suspected = suspects.find(page.begin);
   for (const auto& region : run_->regions) {
-    if (!region.is_first_written() || region.is_shared) continue;
+    if (!region.is_first_written() || region.is_shared || region.is_gone) continue;
     const auto reach = static_cast<std::ptrdiff_t>(std::min(region.layout().element(), page_size));
     region.for_each_in(page.begin - reach, page.begin + page_size, [&](std::byte* element, const Index& index) {
       if (!region.rule_of(index).first_written || region.is_settled(index)) return;

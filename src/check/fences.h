@@ -52,7 +52,8 @@ class Fences {
   /// A computation begins. Null: one is being looked at for somebody else.
   std::pmr::vector<Watched>* begin(const void* owner, std::size_t regions);
   std::pmr::memory_resource* memory() { return &pool_; }
-  /// Closes pages of `ranges`; `turn` steers which, where there are too many.
+  /// Closes pages of `ranges`; `turn` steers which, where there are too many. Those of regions that are only found get
+  /// what the others leave.
   void close(const Ranges& ranges, std::uint64_t turn, const Suspects& suspects, Closely closely);
   [[nodiscard]] bool is_open(const void* owner) const { return run_.has_value() && owner_ == owner; }
   /// This owner has begun, perhaps, and will not end.
@@ -67,6 +68,14 @@ class Fences {
   [[nodiscard]] bool is_unwritten(std::size_t region);
   /// Those of some size that the program has, in order.
   [[nodiscard]] Ranges allocations() const;
+  /// Calls `visit(const backstay_check_memory&)` for them, if their callers are noted, from the size that is asked for on.
+  template <class Visit>
+  void for_each_allocation(const Visit& visit) const {
+    const std::size_t least = services_->stacks_from();
+    backstay_check_memory found;
+    for (std::size_t at = 0; least > 0 && services_->memory(&at, &found) != 0;)
+      if (found.bytes >= least) visit(std::as_const(found));
+  }
   /// The region's memory was given back meanwhile.
   [[nodiscard]] bool is_gone(std::size_t region) const { return run_->regions[region].is_gone; }
 
@@ -100,6 +109,7 @@ class Fences {
     bool open = false;     ///< for the rest of the computation
     bool touched = false;  ///< something may have been written to it
     bool written = false;  ///< an instruction did
+    bool is_found = false; ///< of regions that are only found
     bool is_known = false;
     std::optional<Rule> common = {};  ///< where `is_known`: the rule of all its elements; none: they differ
     [[nodiscard]] bool is_exact() const { return exact != nullptr && exact->left > 0; }
@@ -122,6 +132,11 @@ class Fences {
     std::uint64_t seed = 0;
     int steps = 0, most_steps = 0;
     int traced_steps = 0;   ///< in pages without a pattern
+    int found_steps = 0;    ///< in pages of regions that are only found
+    /// Memory that other threads have given back since the computation began, before anything was closed.
+    std::array<std::pair<const std::byte*, const std::byte*>, 64> given_back{};
+    std::size_t times_given_back = 0;
+    const backstay_check_thread* thread = nullptr;  ///< that looks
     bool is_early = false;  ///< nothing is known of what it has left undone
     enum class State { begins, closed, over } state = State::begins;
   };
@@ -145,9 +160,12 @@ class Fences {
   static std::pmr::memory_resource& own_pages();
   static Fences* make();
   void install();
+  void leave_out_given_back();
   void add_pages(const Ranges& ranges, std::uint64_t turn);
+  [[nodiscard]] bool is_only_found(const std::byte* page) const;
   [[nodiscard]] int protection_of(const std::byte* page) const;
-  void give_patterns(std::uint64_t turn, const Suspects& suspects, Closely closely);
+  void choose_exact(std::uint64_t turn, Closely closely);
+  void give_patterns(const Suspects& suspects, Closely closely);
   void give_pattern(Page& page, const Suspects& suspects, Closely closely);
   [[nodiscard]] std::uint64_t pattern_at(const std::byte* unit) const;
   [[nodiscard]] bool holds_pattern(const Page& page, std::size_t bit) const;

@@ -35,9 +35,17 @@ struct backstay_check_thread {
   unsigned long long unknown_since;
 };
 
+enum { backstay_check_frames = 24 };
+
 /** An allocation of the program's. */
 struct backstay_check_memory {
-  void *begin, *end; /**< what it has for itself: whole pages, if it has pages of its own. NULL: there is none */
+  void *begin, *end; /**< what it has for itself: whole pages, if it has pages of its own */
+  void* data;        /**< what was given, of */
+  size_t bytes;      /**< so many that were asked for */
+  unsigned long long number; /**< no other allocation has it */
+  int is_lent;               /**< the kernel uses it at any time: a stack, a buffer of a FILE */
+  size_t frames;             /**< of */
+  void* stack[backstay_check_frames]; /**< where those who asked go on, the innermost first */
 };
 
 /** What the preloaded library has. */
@@ -48,15 +56,17 @@ struct backstay_check_services {
   struct backstay_check_thread* (*thread)(void);
   int (*action)(int signal, const struct sigaction* wanted, struct sigaction* before); /**< the real one */
   int (*protect)(void* memory, size_t bytes, int protection);                          /**< likewise, mprotect() */
-  /** The next allocation that is there and of 16 KiB or more, from number `*at` on, which moves behind it; 0: none. */
+  /** The next allocation that is there and of 16 KiB or more, from place `*at` on, which moves behind it; 0: none. */
   int (*memory)(size_t* at, struct backstay_check_memory* found);
+  /** From so many bytes on the callers of allocations are noted; 0: of none. */
+  size_t (*stacks_from)(void);
 };
 
 /** Found by dlsym(). NULL: there is one in this process already. */
 typedef const struct backstay_check_services* (*backstay_check_attach_function)(
     const struct backstay_check_hooks* hooks);
 #define BACKSTAY_CHECK_ATTACH "backstay_check_attach"
-enum { backstay_check_version = 2 };
+enum { backstay_check_version = 3 };
 
 #ifdef __cplusplus
 }

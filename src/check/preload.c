@@ -20,18 +20,19 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#include <unwind.h>
 
 #include "check/hooks.h"
+#include "check/preload.h"
 
-#define PUBLIC __attribute__((visibility("default")))
-
-static const struct backstay_check_hooks* hooks;
-static int watching, acts;
+const struct backstay_check_hooks* preload_hooks;
+int preload_watching;
+static int acts;
 static __thread struct backstay_check_thread this_thread __attribute__((tls_model("initial-exec")));
 
 /* ---- what the fences ask for ---------------------------------------------------------------------------------- */
 
-static void* find(void** known, const char* name) {
+void* preload_find(void** known, const char* name) {
   void* found = __atomic_load_n(known, __ATOMIC_RELAXED);
   if (found == NULL) {
     found = dlsym(RTLD_NEXT, name);
@@ -39,18 +40,6 @@ static void* find(void** known, const char* name) {
   }
   return found;
 }
-
-/* The function `name` of the C library, as REAL_name. */
-#define REAL(type, name, ...)                  \
-  typedef type (*type_of_##name)(__VA_ARGS__); \
-  static type_of_##name real_##name(void) {    \
-    static void* known;                        \
-    void* const found = find(&known, #name);   \
-    type_of_##name out;                        \
-    memcpy(&out, &found, sizeof out);          \
-    return out;                                \
-  }                                            \
-  typedef type (*type_of_##name)(__VA_ARGS__)
 
 REAL(int, sigaction, int, const struct sigaction*, struct sigaction*);
 
@@ -78,6 +67,7 @@ struct note {
 };
 enum { removed = 1, taken = 2, first_key = 16 };
 static struct note notes[most_notes];
+static unsigned long long noted_so_far;
 
 static struct note* note_at(uintptr_t key, size_t probe) {
   return &notes[(key / page_bytes * 31 + key / 16 + probe) % most_notes];
@@ -85,19 +75,69 @@ static struct note* note_at(uintptr_t key, size_t probe) {
 
 /* malloc gives a large one pages of its own, with 16 bytes before it: the last 8 are the length, of which the second
  * bit says so. */
-static struct backstay_check_memory memory_of(char* at) {
+static void find_extent(char* at, struct backstay_check_memory* out) {
   size_t length;
   memcpy(&length, at - sizeof length, sizeof length);
-  struct backstay_check_memory out = {at, at + malloc_usable_size(at)};
+  out->begin = at;
+  out->end = at + malloc_usable_size(at);
   char* const chunk = at - 2 * sizeof length;
   if ((length & 7) == 2 && (uintptr_t)chunk % page_bytes == 0 && (length & ~(size_t)7) % page_bytes == 0) {
-    out.begin = chunk;
-    out.end = chunk + (length & ~(size_t)7);
+    out->begin = chunk;
+    out->end = chunk + (length & ~(size_t)7);
   }
-  return out;
 }
 
-static void* noted(void* at) {
+/* `backstay advise` asks for it. The environment is not there yet when the very first allocations are made. */
+static size_t stacks_from(void) {
+  static size_t known; /* the bytes, and 1; 0: not looked up yet */
+  size_t out = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (out == 0 && environ != NULL) {
+    const char* text = getenv("BACKSTAY_ALLOCATIONS");
+    size_t bytes = 0;
+    for (; text != NULL && *text >= '0' && *text <= '9' && bytes < SIZE_MAX / 20; ++text)
+      bytes = bytes * 10 + (size_t)(*text - '0');
+    out = bytes + 1;
+    __atomic_store_n(&known, out, __ATOMIC_RELAXED);
+  }
+  return out == 0 ? 0 : out - 1;
+}
+
+/* Of libgcc_s, which every program with a session has; it takes no memory. */
+#pragma weak _Unwind_Backtrace
+#pragma weak _Unwind_GetIP
+
+struct walk {
+  struct backstay_check_memory* memory;
+  uintptr_t caller;
+};
+
+static _Unwind_Reason_Code at_frame(struct _Unwind_Context* context, void* given) {
+  struct walk* const walk = given;
+  struct backstay_check_memory* const out = walk->memory;
+  const uintptr_t code = _Unwind_GetIP(context);
+  /* The first ones are ours; the one that asked stands there already. */
+  if (walk->caller != 0) {
+    if (code == walk->caller) walk->caller = 0;
+    return _URC_NO_REASON;
+  }
+  if (code == 0 || out->frames == backstay_check_frames) return _URC_END_OF_STACK;
+  memcpy(&out->stack[out->frames++], &code, sizeof code);
+  return _URC_NO_REASON;
+}
+
+static void take_stack(struct backstay_check_memory* out, void* caller) {
+  static __thread int is_taking __attribute__((tls_model("initial-exec")));
+  out->stack[0] = caller;
+  out->frames = 1;
+  if (_Unwind_Backtrace == NULL || is_taking) return;
+  is_taking = 1;
+  struct walk walk = {out, (uintptr_t)caller};
+  (void)_Unwind_Backtrace(at_frame, &walk);
+  is_taking = 0;
+}
+
+/* `caller`: where the program goes on. */
+static void* noted(void* at, size_t bytes, void* caller) {
   if (at == NULL || malloc_usable_size(at) < noted_from) return at;
   const uintptr_t key = (uintptr_t)at;
   for (size_t i = 0; i < probes; ++i) {
@@ -106,7 +146,14 @@ static void* noted(void* at) {
     if (before > removed ||
         !__atomic_compare_exchange_n(&note->key, &before, taken, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
       continue;
-    note->memory = memory_of(at);
+    struct backstay_check_memory* const memory = &note->memory;
+    find_extent(at, memory);
+    memory->data = at;
+    memory->bytes = bytes;
+    memory->number = __atomic_add_fetch(&noted_so_far, 1, __ATOMIC_RELAXED);
+    memory->is_lent = 0;
+    memory->frames = 0;
+    if (stacks_from() > 0 && bytes >= stacks_from()) take_stack(memory, caller);
     __atomic_store_n(&note->key, key, __ATOMIC_RELEASE);
     break;
   }
@@ -126,37 +173,49 @@ static void forget_note(void* at) {
 }
 
 static int next_memory(size_t* at, struct backstay_check_memory* found) {
-  for (; *at < most_notes; ++*at) {
-    if (__atomic_load_n(&notes[*at].key, __ATOMIC_ACQUIRE) < first_key) continue;
-    *found = notes[(*at)++].memory;
-    return 1;
+  while (*at < most_notes) {
+    const struct note* const note = &notes[(*at)++];
+    const uintptr_t key = __atomic_load_n(&note->key, __ATOMIC_ACQUIRE);
+    if (key < first_key) continue;
+    *found = note->memory;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    /* Another thread may have given it back meanwhile. */
+    if (__atomic_load_n(&note->key, __ATOMIC_RELAXED) == key && found->data == (void*)key) return 1;
   }
   return 0;
+}
+
+/* Only what nobody has protected may lie in such memory. */
+void preload_lend(const void* memory, size_t bytes) {
+  for (size_t i = 0; stacks_from() > 0 && memory != NULL && i < most_notes; ++i) {
+    struct note* const note = &notes[i];
+    if (__atomic_load_n(&note->key, __ATOMIC_ACQUIRE) < first_key) continue;
+    if ((const char*)memory >= (char*)note->memory.begin && (const char*)memory < (char*)note->memory.end)
+      note->memory.is_lent = 1;
+  }
+  if (memory != NULL && is_watched()) preload_hooks->forget(memory, bytes);
 }
 
 PUBLIC const struct backstay_check_services* backstay_check_attach(const struct backstay_check_hooks* given);
 const struct backstay_check_services* backstay_check_attach(const struct backstay_check_hooks* given) {
   static const struct backstay_check_services services = {
-      backstay_check_version, &watching, &acts, thread_of, really_act, really_protect, next_memory};
+      backstay_check_version, &preload_watching, &acts, thread_of, really_act, really_protect, next_memory, stacks_from};
   const struct backstay_check_hooks* before = NULL; /* of another copy of the library in this process */
-  if (!__atomic_compare_exchange_n(&hooks, &before, given, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) && before != given)
+  if (!__atomic_compare_exchange_n(&preload_hooks, &before, given, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) && before != given)
     return NULL;
   return &services;
 }
 
-static int is_watched(void) { return __builtin_expect(__atomic_load_n(&watching, __ATOMIC_RELAXED) != 0, 0) != 0; }
-#define CALLER __builtin_return_address(0)
-
 /* ---- memory that the kernel reads or writes --------------------------------------------------------------------- */
 
 static void open_parts(const struct iovec* parts, size_t count, int writes, const void* code) {
-  for (size_t i = 0; i < count; ++i) hooks->open(parts[i].iov_base, parts[i].iov_len, writes, code);
+  for (size_t i = 0; i < count; ++i) preload_hooks->open(parts[i].iov_base, parts[i].iov_len, writes, code);
 }
 
 static void used_parts(const struct iovec* parts, size_t count, ssize_t bytes, int writes, const void* code) {
   for (size_t i = 0; i < count && bytes > 0; ++i) {
     const size_t part = parts[i].iov_len < (size_t)bytes ? parts[i].iov_len : (size_t)bytes;
-    hooks->used(parts[i].iov_base, part, writes, code);
+    preload_hooks->used(parts[i].iov_base, part, writes, code);
     bytes -= (ssize_t)part;
   }
 }
@@ -164,9 +223,9 @@ static void used_parts(const struct iovec* parts, size_t count, ssize_t bytes, i
 /* `real` with one buffer; `writes`: the kernel fills it. */
 #define WITH_BUFFER(type, memory, bytes, writes, call)                                                \
   if (!is_watched()) return call;                                                                     \
-  hooks->open(memory, bytes, writes, CALLER);                                                         \
+  preload_hooks->open(memory, bytes, writes, CALLER);                                                         \
   const type done = call;                                                                             \
-  if (done > 0) hooks->used(memory, (size_t)done < (bytes) ? (size_t)done : (bytes), writes, CALLER); \
+  if (done > 0) preload_hooks->used(memory, (size_t)done < (bytes) ? (size_t)done : (bytes), writes, CALLER); \
   return done
 
 #define WITH_PARTS(parts, count, writes, call)              \
@@ -308,9 +367,9 @@ PUBLIC ssize_t process_vm_writev(pid_t process, const struct iovec* here, unsign
 /* Those of FILE give large buffers to the kernel as they are. */
 #define WITH_ITEMS(memory, size, count, writes, call)    \
   if (!is_watched()) return call;                        \
-  hooks->open(memory, (size) * (count), writes, CALLER); \
+  preload_hooks->open(memory, (size) * (count), writes, CALLER); \
   const size_t done = call;                              \
-  hooks->used(memory, done*(size), writes, CALLER);      \
+  preload_hooks->used(memory, done*(size), writes, CALLER);      \
   return done
 
 REAL(size_t, fread, void*, size_t, size_t, FILE*);
@@ -390,7 +449,7 @@ PUBLIC long syscall(long number, ...) {
       memcpy(&memory, &arguments[i], sizeof memory);
       /* Its length may be the argument behind it. */
       const long length = i < 5 ? arguments[i + 1] : 0;
-      hooks->open(memory, length > 8 && length < 1L << 40 ? (size_t)length : 8, 1, CALLER);
+      preload_hooks->open(memory, length > 8 && length < 1L << 40 ? (size_t)length : 8, 1, CALLER);
     }
   }
   return real_syscall()(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);
@@ -400,15 +459,19 @@ PUBLIC long syscall(long number, ...) {
  */
 
 REAL(void*, memalign, size_t, size_t);
-PUBLIC void* memalign(size_t alignment, size_t bytes) { return noted(real_memalign()(alignment, bytes)); }
+PUBLIC void* memalign(size_t alignment, size_t bytes) {
+  return noted(real_memalign()(alignment, bytes), bytes, CALLER);
+}
 
 REAL(void*, aligned_alloc, size_t, size_t);
-PUBLIC void* aligned_alloc(size_t alignment, size_t bytes) { return noted(real_aligned_alloc()(alignment, bytes)); }
+PUBLIC void* aligned_alloc(size_t alignment, size_t bytes) {
+  return noted(real_aligned_alloc()(alignment, bytes), bytes, CALLER);
+}
 
 REAL(int, posix_memalign, void**, size_t, size_t);
 PUBLIC int posix_memalign(void** memory, size_t alignment, size_t bytes) {
   const int failed = real_posix_memalign()(memory, alignment, bytes);
-  if (failed == 0) (void)noted(*memory);
+  if (failed == 0) (void)noted(*memory, bytes, CALLER);
   return failed;
 }
 
@@ -416,15 +479,16 @@ PUBLIC int posix_memalign(void** memory, size_t alignment, size_t bytes) {
 REAL(void*, malloc, size_t);
 PUBLIC void* malloc(size_t bytes) {
   if (bytes < noted_from || bytes > SIZE_MAX - page_bytes) return real_malloc()(bytes);
-  return memalign(page_bytes, (bytes + page_bytes - 1) / page_bytes * page_bytes);
+  const size_t whole_pages = (bytes + page_bytes - 1) / page_bytes * page_bytes;
+  return noted(real_memalign()(page_bytes, whole_pages), bytes, CALLER);
 }
 
 REAL(void*, calloc, size_t, size_t);
-PUBLIC void* calloc(size_t count, size_t size) { return noted(real_calloc()(count, size)); }
+PUBLIC void* calloc(size_t count, size_t size) { return noted(real_calloc()(count, size), count * size, CALLER); }
 
 static void leave(void* memory) {
   if (memory == NULL) return;
-  if (is_watched()) hooks->forget(memory, malloc_usable_size(memory));
+  if (is_watched()) preload_hooks->forget(memory, malloc_usable_size(memory));
   forget_note(memory);
 }
 
@@ -438,29 +502,29 @@ PUBLIC void free(void* memory) {
 REAL(void*, realloc, void*, size_t);
 PUBLIC void* realloc(void* memory, size_t bytes) {
   leave(memory);
-  return noted(real_realloc()(memory, bytes));
+  return noted(real_realloc()(memory, bytes), bytes, CALLER);
 }
 
 REAL(void*, reallocarray, void*, size_t, size_t);
 PUBLIC void* reallocarray(void* memory, size_t count, size_t size) {
   leave(memory);
-  return noted(real_reallocarray()(memory, count, size));
+  return noted(real_reallocarray()(memory, count, size), count * size, CALLER);
 }
 
 REAL(int, munmap, void*, size_t);
 PUBLIC int munmap(void* memory, size_t bytes) {
-  if (is_watched()) hooks->forget(memory, bytes);
+  if (is_watched()) preload_hooks->forget(memory, bytes);
   return real_munmap()(memory, bytes);
 }
 
 PUBLIC int mprotect(void* memory, size_t bytes, int protection) {
-  if (is_watched()) hooks->forget(memory, bytes);
+  if (is_watched()) preload_hooks->forget(memory, bytes);
   return real_mprotect()(memory, bytes, protection);
 }
 
 REAL(int, madvise, void*, size_t, int);
 PUBLIC int madvise(void* memory, size_t bytes, int advice) {
-  if (is_watched()) hooks->forget(memory, bytes);
+  if (is_watched()) preload_hooks->forget(memory, bytes);
   return real_madvise()(memory, bytes, advice);
 }
 
@@ -470,7 +534,7 @@ PUBLIC void* mremap(void* memory, size_t before, size_t after, int flags, ...) {
   va_start(list, flags);
   void* const to = (flags & MREMAP_FIXED) != 0 ? va_arg(list, void*) : NULL;
   va_end(list);
-  if (is_watched()) hooks->forget(memory, before);
+  if (is_watched()) preload_hooks->forget(memory, before);
   return real_mremap()(memory, before, after, flags, to);
 }
 
@@ -494,7 +558,7 @@ PUBLIC int sigaction(int signal, const struct sigaction* wanted, struct sigactio
     unblock(&changed.sa_mask);
   }
   if (!acts_on(signal)) return real_sigaction()(signal, wanted != NULL ? &changed : NULL, before);
-  hooks->action(signal, wanted != NULL ? &changed : NULL, before);
+  preload_hooks->action(signal, wanted != NULL ? &changed : NULL, before);
   return 0;
 }
 
@@ -505,7 +569,7 @@ PUBLIC sighandler_t signal(int number, sighandler_t handler) {
   memset(&wanted, 0, sizeof wanted);
   wanted.sa_handler = handler;
   wanted.sa_flags = SA_RESTART;
-  hooks->action(number, &wanted, &before);
+  preload_hooks->action(number, &wanted, &before);
   return before.sa_handler;
 }
 

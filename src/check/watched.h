@@ -37,7 +37,7 @@ class Watched {
   /// Other regions have some of its elements, too: what lies there is not given a pattern.
   bool is_shared = false;
   /// See Subject. `settled` is not for handlers.
-  bool is_traced = false;
+  bool is_traced = false, is_found = false;
   const std::vector<bool>* settled = nullptr;
   [[nodiscard]] bool is_settled(const Index& index) const {
     return settled != nullptr && !settled->empty() && (*settled)[layout_.number_of(index)];

@@ -1,4 +1,4 @@
-"""`backstay advise`: which protected arrays need not be saved, in a program that declares nothing."""
+"""`backstay advise`: which arrays need not be saved, and which are to be protected, in a program that declares nothing."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from .. import checked_access
+from .. import allocated, checked_access
 from ..job import Job, find_app
 from ..launch import run_job
 from ..lines import Problem
@@ -38,17 +38,29 @@ def advise(
     command: Annotated[list[str], typer.Argument(metavar="APP ARGS...", help="The program and its own arguments.")],
     ranks: Annotated[int, typer.Option("-n", help="Ranks.")] = 1,
     steps: Annotated[int, typer.Option(help="Steps to look at: from one call of checkpoint() to the next.")] = 4,
+    arrays_from: Annotated[
+        int, typer.Option(help="Bytes from which on arrays that are only allocated are looked at, too.")
+    ] = allocated.LEAST,
+    library: Annotated[
+        Optional[list[str]], typer.Option(help="File name of a library that is a part of APP: libhydro.so. Repeatable.")
+    ] = None,
     mpirun: Annotated[Optional[str], typer.Option(help="The launcher. [default: mpirun or mpiexec on PATH]")] = None,
     as_json: common.JsonOption = False,
 ) -> None:
     """Launches APP once, with checkpoints in a directory of its own that is removed in the end. Looks at what it does
     with its protected arrays after checkpoint(): what is read first has to be saved, what is overwritten first has not.
+    Arrays that it only allocates are listed with the place where they are allocated.
     Only what happens in the steps that are looked at is seen, so take enough of them, and a small input: it is slow.
     The exit status is 0 if there is advice.
     """
     try:
         if steps < 2:
             raise Problem(f"--steps {steps}: give 2 or more, as nothing is proven in the first.")
+        if arrays_from < allocated.LEAST:
+            raise Problem(
+                f"--arrays-from {arrays_from}: give {allocated.LEAST} or more, as smaller arrays share their pages of "
+                "memory with others."
+            )
         with tempfile.TemporaryDirectory(prefix="backstay-advise-") as directory:
             job = Job(
                 app=find_app(command[0]),
@@ -59,6 +71,7 @@ def advise(
                 relaunch=0,
                 options={"observe": str(steps), "local_dir": f"{directory}/node-%n"},
                 preload=checked_access.library("advise"),
+                variables=allocated.environment(arrays_from, library or ()),
                 output=Path("/dev/stderr") if as_json else None,
             )
             report = run_job(job)
@@ -90,8 +103,9 @@ def advice_of(events: list[dict], program: str, status: int, ranks: int) -> dict
     if not seen:
         how = f"ended with status {status} before" if status else "ended, and"
         raise Problem(
-            f"{program} {how} no session of backstay told what it saw: advise looks at programs that open one, "
-            "protect arrays and call checkpoint() in each step."
+            f"{program} {how} no session of backstay told what it saw: advise looks at programs that open one "
+            "and call checkpoint() in each step. Add `backstay::Session run(MPI_COMM_WORLD);` behind MPI_Init(), and "
+            "`run.checkpoint();` where a step begins; nothing has to be protected for that."
         )
     if any(event.get("sees") != "all" for event in seen):
         raise Problem(f"{program} ran without the library that closes memory pages: is it linked statically?")
@@ -105,10 +119,14 @@ def advice_of(events: list[dict], program: str, status: int, ranks: int) -> dict
             f"{program} has {fewest} whole step{'' if fewest == 1 else 's'} between two calls of checkpoint(), and "
             "advice needs 2: let it run for more of them, and call checkpoint() in each."
         )
-    if not any(place["arrays"] for place in judged):
-        raise Problem(f"{program} has protected no array: protect() all that may have to be saved, and ask again.")
-    best = min(judged, key=lambda place: place["bytes_to_save"])
-    return {"program": program, "status": status, "ranks": ranks, **best, "places": places}
+    if not any(place["arrays"] or place["allocated"] for place in judged):
+        raise Problem(
+            f"{program} has protected no array, and had allocated none of the size that is looked at when its first step "
+            "began: protect() all that may have to be saved, and ask again."
+        )
+    best = min(judged, key=lambda place: place["bytes_to_save"] + place["allocated_live_bytes"])
+    others = allocated.others_of(event for event in events if event.get("event") == "observed_others")
+    return {"program": program, "status": status, "ranks": ranks, **best, "others": others, "places": places}
 
 
 def _places(events: list[dict]) -> list[tuple]:
@@ -126,6 +144,8 @@ def _at_place(key: tuple, events: list[dict], ranks: int) -> dict:
     steps: dict[int, int] = {}
     numbers: dict[int, int] = {}
     told: dict[str, dict[int, dict]] = {}
+    found: dict[tuple, dict] = {}
+    late: dict[tuple, dict] = {}
     for event in events:
         rank = int(event.get("rank", 0))
         if event.get("event") == "observed_place" and _key(event) == key:
@@ -133,6 +153,11 @@ def _at_place(key: tuple, events: list[dict], ranks: int) -> dict:
             steps[rank] = int(event.get("steps", 0))
         elif event.get("event") == "observed_region" and numbers.get(rank) == int(event.get("place", 0)):
             told.setdefault(str(event["region"]), {})[rank] = event
+        elif event.get("event") == "observed_array" and numbers.get(rank) == int(event.get("place", 0)):
+            found[rank, int(event.get("number", 0))] = event
+        elif event.get("event") == "observed_late":
+            late[rank, str(event.get("callers", ""))] = event
+    only_allocated = allocated.arrays_of(found.values(), late.values(), ranks, checked_access.source_line)
     arrays = [_merged(name, list(of_ranks.values()), ranks) for name, of_ranks in told.items()]
     program, offset = key
     return {
@@ -140,6 +165,8 @@ def _at_place(key: tuple, events: list[dict], ranks: int) -> dict:
         "steps": min(steps.values()) if len(steps) == ranks else 0,
         "bytes_to_save": sum(array["bytes"] for array in arrays if array["save"]),
         "arrays": arrays,
+        "allocated": only_allocated,
+        "allocated_live_bytes": sum(array["bytes"] for array in only_allocated if array["save"]),
     }
 
 
@@ -199,20 +226,85 @@ def _print(advice: dict, wanted: int) -> None:
     for place in places:
         if len(places) > 1:
             common.say(f"checkpoint() at {os.path.basename(place['line'])}, {common.plural(place['steps'], 'step')}:")
-        common.stdout().print(_table(place["arrays"]))
-        common.say()
+        if place["arrays"]:
+            common.stdout().print(_table(place["arrays"]))
+            common.say()
+        if place["allocated"]:
+            common.stdout().print(_table_of_allocated(place["allocated"]))
+            common.say()
     if len(places) > 1:
         common.say(f"The fewest bytes are to be saved at {os.path.basename(advice['line'])}.")
     arrays = advice["arrays"]
     kept = [array for array in arrays if array["save"]]
-    all_bytes, kept_bytes = (sum(array["bytes"] for array in some) for some in (arrays, kept))
-    common.say(f"To be saved: {common.human_bytes(kept_bytes)} of {common.human_bytes(all_bytes)}, on all ranks.")
+    if arrays:
+        all_bytes, kept_bytes = (sum(array["bytes"] for array in some) for some in (arrays, kept))
+        common.say(f"To be saved: {common.human_bytes(kept_bytes)} of {common.human_bytes(all_bytes)}, on all ranks.")
     for array in kept:
         common.say(f'  run.protect("{array["name"]}", {array["name"]});{_remark(array)}')
-    common.say()
+    if arrays:
+        common.say()
+    _say_what_to_protect(advice)
     _say_how_sure(advice, wanted)
     if advice["status"]:
         print(f"backstay: {advice['program']} ended with status {advice['status']}.", file=sys.stderr, flush=True)
+
+
+def _table_of_allocated(arrays: list[dict]):
+    table = common.table(
+        "allocated at", "arrays", "bytes", "live", "after checkpoint()", "where", "advice",
+        right=("arrays", "bytes", "live"), fixed=("allocated at",),
+    )  # fmt: skip
+    for array in arrays:
+        table.add_row(
+            common.printable(_where(array)),
+            str(array["arrays"]),
+            common.human_bytes(array["bytes"]),
+            common.human_bytes(array["live_bytes"]),
+            array["what"] + (", not of all" if array["ranks_differ"] else ""),
+            common.printable(os.path.basename(array["line"])),
+            allocated.ADVICE.get(array["what"], "protect"),
+        )
+    return table
+
+
+def _where(array: dict) -> str:
+    where = os.path.basename(array["where"])
+    return f"{where}, from {os.path.basename(array['from'])}" if array["from"] else where
+
+
+def _say_what_to_protect(advice: dict) -> None:
+    arrays, others = advice["allocated"], advice["others"]
+    live = [array for array in arrays if array["save"]]
+    if arrays:
+        all_bytes, live_bytes = (sum(array["bytes"] for array in some) for some in (arrays, live))
+        common.say(
+            f"Allocated and not protected: {common.human_bytes(all_bytes)} on all ranks, of which "
+            f"{common.human_bytes(live_bytes)} are live, or may be. NAME is the variable that holds it:"
+        )
+    for array in live:
+        of = f" of {array['element']}" if array["element"] else ""
+        several = f"{array['arrays']} arrays" if array["arrays"] > 1 else "an array"
+        common.say(f"  {array['paste']}  // {several}{of}, {_where(array)}{_remark_on_part(array)}")
+    for why in dict.fromkeys(array["why"] for array in arrays if array["why"]):
+        common.say(f"not known: {', '.join(_where(array) for array in arrays if array['why'] == why)}: {why}.")
+    if others:
+        count, size = (sum(other[name] for other in others.values()) for name in ("arrays", "bytes"))
+        names = ", ".join(f"{name} ({common.human_bytes(other['bytes'])})" for name, other in others.items())
+        common.say(
+            f"Left out: {common.plural(count, 'array')}, {common.human_bytes(size)} on all ranks, that the program did "
+            f"not allocate itself: {names}."
+        )
+    if arrays:
+        common.say("What was only allocated was judged in units of 8 bytes, by the instructions that used them.")
+    if arrays or others:
+        common.say()
+
+
+def _remark_on_part(array: dict) -> str:
+    if array["live_bytes"] == array["bytes"]:
+        return ""
+    part = f": bytes {array['part']}" if array["part"] else ""
+    return f", live {common.human_bytes(array['live_bytes'])} of {common.human_bytes(array['bytes'])}{part}"
 
 
 def _table(arrays: list[dict]):
