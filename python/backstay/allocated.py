@@ -88,7 +88,7 @@ def _group(text: str, events: list[dict], late: list[dict], ranks: int, known: d
         "why": (why or "smaller values than 8 bytes, or too many uses in a step") if what == NOT_KNOWN else "",
         "part": _part(events),
         "line": line_of(first["program"], int(first.get("offset", 0))) if first else "",
-        "ranks_differ": len({(e.get("rank", 0), fate) for e, fate in zip(events, fates)}) > 0 and len(set(fates)) > 1,
+        "ranks_differ": len(set(fates)) > 1,
     }
 
 

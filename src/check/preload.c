@@ -74,16 +74,17 @@ static struct note* note_at(uintptr_t key, size_t probe) {
 }
 
 /* malloc gives a large one pages of its own, with 16 bytes before it: the last 8 are the length, of which the second
- * bit says so. */
+ * bit says so, the others how far before that its pages begin. */
 static void find_extent(char* at, struct backstay_check_memory* out) {
-  size_t length;
-  memcpy(&length, at - sizeof length, sizeof length);
+  size_t head[2];
+  memcpy(head, at - sizeof head, sizeof head);
   out->begin = at;
   out->end = at + malloc_usable_size(at);
-  char* const chunk = at - 2 * sizeof length;
-  if ((length & 7) == 2 && (uintptr_t)chunk % page_bytes == 0 && (length & ~(size_t)7) % page_bytes == 0) {
-    out->begin = chunk;
-    out->end = chunk + (length & ~(size_t)7);
+  const size_t length = head[1] & ~(size_t)7;
+  char* const chunk = at - sizeof head;
+  if ((head[1] & 7) == 2 && ((uintptr_t)chunk - head[0]) % page_bytes == 0 && (head[0] + length) % page_bytes == 0) {
+    out->begin = chunk - head[0];
+    out->end = chunk + length;
   }
 }
 

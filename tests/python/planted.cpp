@@ -75,7 +75,7 @@ int main(int argc, char** argv) {
         std::free(freed);  // in the middle of a step, and its memory goes to others
         freed = nullptr;
         std::thread([] { std::vector<double>(n, 1.0).swap(*std::make_unique<std::vector<double>>(n, 2.0)); }).join();
-        moved = static_cast<double*>(std::realloc(moved, 64 * n * sizeof(double)));
+        moved = static_cast<double*>(std::realloc(moved, 64 * n * sizeof(double)));  // grown
         late = static_cast<double*>(std::malloc(n * sizeof(double)));  // late
         std::fill(late, late + n, 1.0);
       }

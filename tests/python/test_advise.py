@@ -1,6 +1,7 @@
 """`backstay advise`: what has to be saved is never told to be left out, and what is overwritten first is found."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -214,10 +215,99 @@ def test_of_real_programs_the_minimum_by_hand_is_found(tmp_path, monkeypatch, ap
     assert {what for name, what in found.items() if name not in minimum} == {"overwritten first"}, found
 
 
+def planted(name):
+    path = Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", "build/dev")) / "tests" / "python" / name
+    if not path.is_file():
+        pytest.skip(f"{name} is not built")
+    return path.absolute()
+
+
+def line_of(name, source="planted.cpp"):
+    """Where an array is allocated: that line ends with its name."""
+    lines = (Path(__file__).parent / source).read_text().splitlines()
+    ends = (f"// {name}", f"/* {name} */")
+    return f"{source}:{next(i for i, line in enumerate(lines, 1) if line.endswith(ends))}"
+
+
+def found_in(ended, source="planted.cpp"):
+    """By the line where they are allocated."""
+    assert ended.status == 0, ended
+    return {array["where"].rsplit("/", 1)[-1]: array for array in ended.json["allocated"]}
+
+
+NAMES = "state scratch constant half single received freed moved seldom idle helper grown late".split()
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_arrays_that_are_only_allocated_are_found_by_their_lines(tmp_path, monkeypatch, ranks):
+    program = planted("planted")
+    monkeypatch.chdir(tmp_path)
+    ended = command("advise", "-n", str(ranks), "--steps", "5", "--json", "--", program)
+    found = found_in(ended)
+    assert set(found) == {line_of(name) for name in NAMES}, found  # neither `small`, nor `buffer`, nor what MPI has
+    array = {name: found[line_of(name)] for name in NAMES}
+    assert array["state"]["what"] == "read first" and array["state"]["live_bytes"] == 160000 * ranks
+    assert array["scratch"]["what"] == array["helper"]["what"] == "overwritten first", found
+    assert array["constant"]["what"] == "never written" and array["idle"]["what"] == "not touched"
+    assert array["half"]["what"] == "read first in part" and array["half"]["part"] == "[80000:160000]"
+    assert array["seldom"]["what"] == "read first"  # in one step of three
+    assert array["helper"]["from"].endswith(line_of("work"))
+    reasons = {"freed": "freed", "moved": "freed", "single": "smaller"}
+    for name, why in (reasons | dict.fromkeys(("late", "grown"), "after the first step")).items():
+        assert array[name]["save"] and array[name]["what"] == "not known" and why in array[name]["why"], array[name]
+    assert array["state"]["paste"] == 'run.protect("NAME", NAME);' and array["state"]["element"] == "double"
+    assert any("libopen-pal" in name or "libmpi" in name for name in ended.json["others"]), ended
+    assert not ended.json["arrays"]
+
+
+def test_a_program_computes_the_same_while_its_arrays_are_looked_at(tmp_path, monkeypatch, capfd):
+    program = planted("planted")
+    monkeypatch.chdir(tmp_path)
+    alone = subprocess.run(["mpirun", "-n", "1", program], capture_output=True, text=True, timeout=120, check=True)
+    written = Path("planted.txt").read_bytes()
+    assert alone.stdout.startswith("sum ")
+    assert command("advise", "--steps", "5", "--", program).status == 0
+    assert alone.stdout in capfd.readouterr().out
+    assert Path("planted.txt").read_bytes() == written
+
+
+def test_an_array_that_is_protected_is_listed_as_a_region_alone(tmp_path, monkeypatch):
+    program = planted("planted")
+    monkeypatch.chdir(tmp_path)
+    ended = command("advise", "--steps", "3", "--json", "--", program, "protected")
+    assert line_of("state") not in found_in(ended), ended
+    assert [(array["name"], array["what"]) for array in ended.json["arrays"]] == [("state", "read first")]
+
+
+def test_arrays_of_a_program_in_c_are_found_and_the_list_says_where_they_are(tmp_path, monkeypatch):
+    program = planted("planted_c")
+    monkeypatch.chdir(tmp_path)
+    ended = command("advise", "--json", "--", program)
+    what = {line: array["what"] for line, array in found_in(ended, "planted_c.c").items()}
+    expected = {"state": "read first", "scratch": "overwritten first"}
+    assert what == {line_of(name, "planted_c.c"): fate for name, fate in expected.items()}
+    ended = command("advise", "--", program)
+    assert f"// an array, {line_of('state', 'planted_c.c')}" in ended.out and "backstay_protect(run, " in ended.out, ended
+    assert "judged in units of 8 bytes" in ended.out and "Left out: " in ended.out, ended
+
+
+def test_arrays_below_the_size_that_is_asked_for_are_not_listed(tmp_path, monkeypatch):
+    program = planted("planted_c")
+    monkeypatch.chdir(tmp_path)
+    ended = command("advise", "--arrays-from", "200000", "--", program)
+    assert "had allocated none of the size" in sentence_of_last(ended), ended
+    assert "give 16384 or more" in sentence_of(command("advise", "--arrays-from", "8", "--", program))
+
+
+def sentence_of_last(ended):
+    return ended.err.strip().splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("program", "steps", "sentence"),
     [
         ("", 4, "no session of backstay told what it saw"),
+        ("", 4, "Add `backstay::Session run(MPI_COMM_WORLD);`"),
         ("import backstay; backstay.Session(comm=False).close()", 4, "has 0 whole steps"),
         (KNOWN, 0, "--steps 0: give 2 or more"),
         (KNOWN, 4, "has 1 whole step between two calls"),

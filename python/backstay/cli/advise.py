@@ -250,17 +250,15 @@ def _print(advice: dict, wanted: int) -> None:
 
 
 def _table_of_allocated(arrays: list[dict]):
-    table = common.table(
-        "allocated at", "arrays", "bytes", "live", "after checkpoint()", "where", "advice",
-        right=("arrays", "bytes", "live"), fixed=("allocated at",),
-    )  # fmt: skip
+    columns = ("allocated at", "bytes", "live", "after checkpoint()", "where", "advice")
+    table = common.table(*columns, right=("bytes", "live"), fixed=("allocated at", "after checkpoint()"))
     for array in arrays:
+        several = f" ({array['arrays']} arrays)" if array["arrays"] > 1 else ""
         table.add_row(
-            common.printable(_where(array)),
-            str(array["arrays"]),
+            common.printable(_where(array)) + several,
             common.human_bytes(array["bytes"]),
             common.human_bytes(array["live_bytes"]),
-            array["what"] + (", not of all" if array["ranks_differ"] else ""),
+            array["what"] + (", not all" if array["ranks_differ"] else ""),
             common.printable(os.path.basename(array["line"])),
             allocated.ADVICE.get(array["what"], "protect"),
         )
@@ -295,7 +293,8 @@ def _say_what_to_protect(advice: dict) -> None:
             f"not allocate itself: {names}."
         )
     if arrays:
-        common.say("What was only allocated was judged in units of 8 bytes, by the instructions that used them.")
+        common.say("What was only allocated was judged in units of 8 bytes, by the instructions that used them; what is called "
+            "overwritten first was seen to be, in each of the steps.")
     if arrays or others:
         common.say()
 
@@ -345,10 +344,8 @@ def _say_how_sure(advice: dict, wanted: int) -> None:
         common.say("Places with less than 2 whole steps: nothing is known of them.")
     steps = advice["steps"]
     fewer = f" ({wanted} were asked for)" if steps < wanted else ""
-    common.say(
-        "Live is what was read before it was overwritten, or not touched, by elements; what is called "
-        "overwritten first was proven to be."
-    )
+    proven = "; what is called overwritten first was proven to be" if arrays else ""
+    common.say(f"Live is what was read before it was overwritten, or not touched, by elements{proven}.")
     common.say(
         f"Seen were {steps} steps{fewer} of this run, with this input, and nothing else: what is read in another step "
         "only, as by output every hundredth or after an error, is not in it."
