@@ -72,7 +72,9 @@ def _group(text: str, events: list[dict], late: list[dict], ranks: int, known: d
         why = why or "not all ranks have it"
     what = min(fates, key=ORDER.index)
     first = next((e for e, fate in zip(events, fates) if fate == what and e.get("program")), None)
-    total = {name: sum(int(event.get(name, 0)) for event in events) for name in ("bytes", "overwritten", "read", "untouched")}
+    total = {
+        name: sum(int(event.get(name, 0)) for event in events) for name in ("bytes", "overwritten", "read", "untouched")
+    }
     of_late = {name: sum(int(event.get(name, 0)) for event in late) for name in ("arrays", "bytes")}
     frames = text.split("\n")
     callers = [caller for frame in frames for caller in known.get(frame, [])]

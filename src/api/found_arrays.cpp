@@ -24,7 +24,8 @@ std::string text_of(const std::vector<check::CodePlace>& callers) {
   std::string out;
   for (const auto& place : callers) {
     const auto digits = hex16(place.offset);
-    out += cat(out.empty() ? "" : "\n", place.program, "+0x", digits.substr(std::min(digits.find_first_not_of('0'), digits.size() - 1)));
+    out += cat(out.empty() ? "" : "\n", place.program, "+0x",
+               digits.substr(std::min(digits.find_first_not_of('0'), digits.size() - 1)));
   }
   return out;
 }
@@ -56,7 +57,8 @@ void FoundArrays::look_first(const std::vector<check::Allocation>& there, const 
   std::ranges::sort(arrays_, [](const Array& a, const Array& b) {
     return a.bytes != b.bytes ? a.bytes > b.bytes : a.number < b.number;
   });
-  for (std::size_t i = most_arrays; i < arrays_.size(); ++i) arrays_[i].why = cat("there are ", most_arrays, " larger ones");
+  for (std::size_t i = most_arrays; i < arrays_.size(); ++i)
+    arrays_[i].why = cat("there are ", most_arrays, " larger ones");
 }
 
 void FoundArrays::count_late(const std::vector<check::Allocation>& there, const check::Ranges& regions) {

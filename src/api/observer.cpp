@@ -242,7 +242,7 @@ void Observer::note(const std::vector<check::Finding>& findings, const std::vect
     const auto elements = region::element_count(region.shape);
     if (done[r].fates.empty()) {
       done[r].fates.assign(elements, Fate::unknown);
-      region.why = moved[r]        ? "another memory in each step"
+      region.why = moved[r]       ? "another memory in each step"
                    : region.array ? "pages with other data, or given up"
                                   : "values of 1 or 2 bytes, or memory of other arrays";
     }
@@ -323,18 +323,17 @@ void Observer::tell_of(std::size_t place, std::size_t region, const RegionInStep
   const auto all = region::element_count(known.shape);
   const std::string part = is_live.size() == all ? describe_part(is_live, known.shape) : "";
   const auto bytes = [&](std::uint64_t elements) { return static_cast<double>(elements * known.element); };
-  std::vector<Journal::Field> fields{
-      Journal::number("rank", rank),
-      Journal::number("place", static_cast<double>(place)),
-      Journal::number("bytes", bytes(all)),
-      Journal::number("overwritten", bytes(overwritten)),
-      Journal::number("read", bytes(read)),
-      Journal::number("untouched", bytes(untouched)),
-      Journal::text("part", part),
-      Journal::text("written", done.is_unwritten ? "never" : ""),
-      Journal::text("why", is_dropped ? array->why : known.why),
-      Journal::text("program", done.where.program),
-      Journal::number("offset", static_cast<double>(done.where.offset))};
+  std::vector<Journal::Field> fields{Journal::number("rank", rank),
+                                     Journal::number("place", static_cast<double>(place)),
+                                     Journal::number("bytes", bytes(all)),
+                                     Journal::number("overwritten", bytes(overwritten)),
+                                     Journal::number("read", bytes(read)),
+                                     Journal::number("untouched", bytes(untouched)),
+                                     Journal::text("part", part),
+                                     Journal::text("written", done.is_unwritten ? "never" : ""),
+                                     Journal::text("why", is_dropped ? array->why : known.why),
+                                     Journal::text("program", done.where.program),
+                                     Journal::number("offset", static_cast<double>(done.where.offset))};
   if (array != nullptr) {
     fields.push_back(Journal::number("number", static_cast<double>(array->number)));
     fields.push_back(Journal::text("callers", array->callers));

@@ -53,7 +53,7 @@ class Observer {
     std::string name, type;
     std::size_t element = 1;  ///< bytes
     Extents shape;
-    std::string why;  ///< nothing can be known of it
+    std::string why;                        ///< nothing can be known of it
     std::optional<std::size_t> array = {};  ///< it is none, but this one of the arrays that were found
   };
   struct Place {

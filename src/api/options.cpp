@@ -13,10 +13,10 @@ namespace backstay::api {
 
 namespace {
 constexpr std::string_view variable_prefix = "BACKSTAY_";
-// What module systems and CMake say about an installed package, and `backstay advise` to the preloaded library; no option
-// will ever be called so.
+// What module systems and CMake say about an installed package, and `backstay advise` to the preloaded library; no
+// option will ever be called so.
 constexpr std::array<std::string_view, 7> not_options{"ROOT",    "HOME",        "BASE",          "PREFIX",
-                                                   "VERSION", "ALLOCATIONS", "ALLOCATIONS_OF"};
+                                                      "VERSION", "ALLOCATIONS", "ALLOCATIONS_OF"};
 
 std::string variable_of(const std::string& option) {
   std::string out(variable_prefix);

@@ -69,8 +69,8 @@ Maker maker_of(const Allocation& allocation, std::string_view libraries) {
     const auto at = reinterpret_cast<std::uintptr_t>(code) - 1;
     const bool is_known = dladdr(reinterpret_cast<const void*>(at), &info) != 0 && info.dli_fname != nullptr;
     const std::string_view file = is_known ? file_of(info.dli_fname) : std::string_view();
-    const bool is_program = is_known && (info.dli_fbase == program_base() ? !is_interpreter(info.dli_fbase)
-                                                                          : is_listed(file, libraries));
+    const bool is_program =
+        is_known && (info.dli_fbase == program_base() ? !is_interpreter(info.dli_fbase) : is_listed(file, libraries));
     if (is_program) {
       out.is_program = true;
       out.callers.push_back(place_of(at, 0));

@@ -13,8 +13,8 @@ namespace backstay::check {
 
 struct Allocation {
   std::byte* data = nullptr;
-  std::size_t bytes = 0;     ///< as many as were asked for
-  std::uint64_t number = 0;  ///< no other one has it, at the same address neither
+  std::size_t bytes = 0;           ///< as many as were asked for
+  std::uint64_t number = 0;        ///< no other one has it, at the same address neither
   std::vector<const void*> stack;  ///< where the callers go on, the innermost first
 };
 

@@ -126,7 +126,8 @@ void Fences::leave_out_given_back() {
     for (std::size_t i = 0; i < std::min(run_->times_given_back, given_back.size()); ++i)
       region.is_gone = region.is_gone || (layout.begin() < given_back[i].second && given_back[i].first < layout.end());
   }
-  std::erase_if(run_->pages, [&](const Page& page) { return page.is_found && protection_of(page.begin) == all_access; });
+  std::erase_if(run_->pages,
+                [&](const Page& page) { return page.is_found && protection_of(page.begin) == all_access; });
 }
 
 bool Fences::is_only_found(const std::byte* page) const {

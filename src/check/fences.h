@@ -68,7 +68,8 @@ class Fences {
   [[nodiscard]] bool is_unwritten(std::size_t region);
   /// Those of some size that the program has, in order.
   [[nodiscard]] Ranges allocations() const;
-  /// Calls `visit(const backstay_check_memory&)` for them, if their callers are noted, from the size that is asked for on.
+  /// Calls `visit(const backstay_check_memory&)` for them, if their callers are noted, from the size that is asked for
+  /// on.
   template <class Visit>
   void for_each_allocation(const Visit& visit) const {
     const std::size_t least = services_->stacks_from();
@@ -104,12 +105,12 @@ class Fences {
   struct Page {
     std::byte* begin = nullptr;
     Exact* exact = nullptr;
-    int closed = 0;        ///< the protection that it is to have
-    int now = 0;           ///< the one that it has, perhaps for one instruction
-    bool open = false;     ///< for the rest of the computation
-    bool touched = false;  ///< something may have been written to it
-    bool written = false;  ///< an instruction did
-    bool is_found = false; ///< of regions that are only found
+    int closed = 0;         ///< the protection that it is to have
+    int now = 0;            ///< the one that it has, perhaps for one instruction
+    bool open = false;      ///< for the rest of the computation
+    bool touched = false;   ///< something may have been written to it
+    bool written = false;   ///< an instruction did
+    bool is_found = false;  ///< of regions that are only found
     bool is_known = false;
     std::optional<Rule> common = {};  ///< where `is_known`: the rule of all its elements; none: they differ
     [[nodiscard]] bool is_exact() const { return exact != nullptr && exact->left > 0; }
@@ -131,13 +132,13 @@ class Fences {
     std::pmr::vector<std::array<Seen, 3>> seen;
     std::uint64_t seed = 0;
     int steps = 0, most_steps = 0;
-    int traced_steps = 0;   ///< in pages without a pattern
-    int found_steps = 0;    ///< in pages of regions that are only found
+    int traced_steps = 0;  ///< in pages without a pattern
+    int found_steps = 0;   ///< in pages of regions that are only found
     /// Memory that other threads have given back since the computation began, before anything was closed.
     std::array<std::pair<const std::byte*, const std::byte*>, 64> given_back{};
     std::size_t times_given_back = 0;
     const backstay_check_thread* thread = nullptr;  ///< that looks
-    bool is_early = false;  ///< nothing is known of what it has left undone
+    bool is_early = false;                          ///< nothing is known of what it has left undone
     enum class State { begins, closed, over } state = State::begins;
   };
   struct Place {

@@ -39,12 +39,12 @@ enum { backstay_check_frames = 24 };
 
 /** An allocation of the program's. */
 struct backstay_check_memory {
-  void *begin, *end; /**< what it has for itself: whole pages, if it has pages of its own */
-  void* data;        /**< what was given, of */
-  size_t bytes;      /**< so many that were asked for */
-  unsigned long long number; /**< no other allocation has it */
-  int is_lent;               /**< the kernel uses it at any time: a stack, a buffer of a FILE */
-  size_t frames;             /**< of */
+  void *begin, *end;                  /**< what it has for itself: whole pages, if it has pages of its own */
+  void* data;                         /**< what was given, of */
+  size_t bytes;                       /**< so many that were asked for */
+  unsigned long long number;          /**< no other allocation has it */
+  int is_lent;                        /**< the kernel uses it at any time: a stack, a buffer of a FILE */
+  size_t frames;                      /**< of */
   void* stack[backstay_check_frames]; /**< where those who asked go on, the innermost first */
 };
 

@@ -200,9 +200,11 @@ void preload_lend(const void* memory, size_t bytes) {
 PUBLIC const struct backstay_check_services* backstay_check_attach(const struct backstay_check_hooks* given);
 const struct backstay_check_services* backstay_check_attach(const struct backstay_check_hooks* given) {
   static const struct backstay_check_services services = {
-      backstay_check_version, &preload_watching, &acts, thread_of, really_act, really_protect, next_memory, stacks_from};
+      backstay_check_version, &preload_watching, &acts,      thread_of, really_act,
+      really_protect,         next_memory,       stacks_from};
   const struct backstay_check_hooks* before = NULL; /* of another copy of the library in this process */
-  if (!__atomic_compare_exchange_n(&preload_hooks, &before, given, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) && before != given)
+  if (!__atomic_compare_exchange_n(&preload_hooks, &before, given, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST) &&
+      before != given)
     return NULL;
   return &services;
 }
@@ -222,10 +224,10 @@ static void used_parts(const struct iovec* parts, size_t count, ssize_t bytes, i
 }
 
 /* `real` with one buffer; `writes`: the kernel fills it. */
-#define WITH_BUFFER(type, memory, bytes, writes, call)                                                \
-  if (!is_watched()) return call;                                                                     \
+#define WITH_BUFFER(type, memory, bytes, writes, call)                                                        \
+  if (!is_watched()) return call;                                                                             \
   preload_hooks->open(memory, bytes, writes, CALLER);                                                         \
-  const type done = call;                                                                             \
+  const type done = call;                                                                                     \
   if (done > 0) preload_hooks->used(memory, (size_t)done < (bytes) ? (size_t)done : (bytes), writes, CALLER); \
   return done
 
@@ -366,10 +368,10 @@ PUBLIC ssize_t process_vm_writev(pid_t process, const struct iovec* here, unsign
   WITH_PARTS(here, count, 0, real_process_vm_writev()(process, here, count, there, count_there, flags));
 }
 /* Those of FILE give large buffers to the kernel as they are. */
-#define WITH_ITEMS(memory, size, count, writes, call)    \
-  if (!is_watched()) return call;                        \
+#define WITH_ITEMS(memory, size, count, writes, call)            \
+  if (!is_watched()) return call;                                \
   preload_hooks->open(memory, (size) * (count), writes, CALLER); \
-  const size_t done = call;                              \
+  const size_t done = call;                                      \
   preload_hooks->used(memory, done*(size), writes, CALLER);      \
   return done
 

@@ -24,15 +24,15 @@ void* preload_find(void** known, const char* name);
 void preload_lend(const void* memory, size_t bytes);
 
 /* The function `name` of the C library, as REAL_name. */
-#define REAL(type, name, ...)                       \
-  typedef type (*type_of_##name)(__VA_ARGS__);      \
-  static type_of_##name real_##name(void) {         \
-    static void* known;                             \
+#define REAL(type, name, ...)                        \
+  typedef type (*type_of_##name)(__VA_ARGS__);       \
+  static type_of_##name real_##name(void) {          \
+    static void* known;                              \
     void* const found = preload_find(&known, #name); \
-    type_of_##name out;                             \
-    memcpy(&out, &found, sizeof out);               \
-    return out;                                     \
-  }                                                 \
+    type_of_##name out;                              \
+    memcpy(&out, &found, sizeof out);                \
+    return out;                                      \
+  }                                                  \
   typedef type (*type_of_##name)(__VA_ARGS__)
 
 #endif

@@ -1,6 +1,6 @@
-/* What programs give to the kernel besides arrays: names of files, structs, buffers and stacks. Nobody has protected these,
- * but they may lie in arrays that are closed because the program has only allocated them (`backstay advise`). Their
- * pages are opened for as long as a step takes. */
+/* What programs give to the kernel besides arrays: names of files, structs, buffers and stacks. Nobody has protected
+ * these, but they may lie in arrays that are closed because the program has only allocated them (`backstay advise`).
+ * Their pages are opened for as long as a step takes. */
 #undef _FORTIFY_SOURCE
 #define _GNU_SOURCE
 #define _LARGEFILE64_SOURCE
@@ -38,16 +38,16 @@ static void opened_text(const char* text) { opened(text, PATH_MAX); }
 
 /* ---- names of files ------------------------------------------------------------------------------------------- */
 
-#define OPENING(name)                                        \
-  REAL(int, name, const char*, int, mode_t);                 \
-  PUBLIC int name(const char* path, int flags, ...) {        \
-    va_list list;                                            \
-    va_start(list, flags);                                   \
-    const mode_t mode = va_arg(list, mode_t);                \
-    va_end(list);                                            \
-    opened_text(path);                                       \
-    return real_##name()(path, flags, mode);                 \
-  }                                                          \
+#define OPENING(name)                                 \
+  REAL(int, name, const char*, int, mode_t);          \
+  PUBLIC int name(const char* path, int flags, ...) { \
+    va_list list;                                     \
+    va_start(list, flags);                            \
+    const mode_t mode = va_arg(list, mode_t);         \
+    va_end(list);                                     \
+    opened_text(path);                                \
+    return real_##name()(path, flags, mode);          \
+  }                                                   \
   typedef int of_##name
 OPENING(open);
 OPENING(open64);
@@ -67,12 +67,12 @@ OPENING_AT(openat);
 OPENING_AT(openat64);
 
 /* Functions of a path, of two, and of a path and something else. */
-#define OF_A_PATH(type, name)                     \
-  REAL(type, name, const char*);                  \
-  PUBLIC type name(const char* path) {            \
-    opened_text(path);                            \
-    return real_##name()(path);                   \
-  }                                               \
+#define OF_A_PATH(type, name)          \
+  REAL(type, name, const char*);       \
+  PUBLIC type name(const char* path) { \
+    opened_text(path);                 \
+    return real_##name()(path);        \
+  }                                    \
   typedef int of_##name
 #define OF_TWO_PATHS(type, name, second_type)              \
   REAL(type, name, const char*, second_type);              \
@@ -89,13 +89,13 @@ OPENING_AT(openat64);
     return real_##name()(path, second);                    \
   }                                                        \
   typedef int of_##name
-#define OF_A_PATH_AND_A_STRUCT(name, struct_type)           \
-  REAL(int, name, const char*, struct_type*);               \
-  PUBLIC int name(const char* path, struct_type* out) {     \
-    opened_text(path);                                      \
-    opened(out, sizeof *out);                               \
-    return real_##name()(path, out);                        \
-  }                                                         \
+#define OF_A_PATH_AND_A_STRUCT(name, struct_type)       \
+  REAL(int, name, const char*, struct_type*);           \
+  PUBLIC int name(const char* path, struct_type* out) { \
+    opened_text(path);                                  \
+    opened(out, sizeof *out);                           \
+    return real_##name()(path, out);                    \
+  }                                                     \
   typedef int of_##name
 
 OF_A_PATH(DIR*, opendir);
@@ -148,12 +148,12 @@ PUBLIC char* getcwd(char* to, size_t bytes) {
 
 /* ---- structs ---------------------------------------------------------------------------------------------------- */
 
-#define OF_A_STRUCT(name, first_type, struct_type)        \
-  REAL(int, name, first_type, struct_type*);              \
-  PUBLIC int name(first_type first, struct_type* out) {   \
-    opened(out, sizeof *out);                             \
-    return real_##name()(first, out);                     \
-  }                                                       \
+#define OF_A_STRUCT(name, first_type, struct_type)      \
+  REAL(int, name, first_type, struct_type*);            \
+  PUBLIC int name(first_type first, struct_type* out) { \
+    opened(out, sizeof *out);                           \
+    return real_##name()(first, out);                   \
+  }                                                     \
   typedef int of_##name
 
 OF_A_STRUCT(fstat, int, struct stat);
@@ -232,16 +232,16 @@ PUBLIC int ioctl(int file, unsigned long request, ...) {
   return real_ioctl()(file, request, argument);
 }
 
-#define CONTROLLING(name)                               \
-  REAL(int, name, int, int, void*);                     \
-  PUBLIC int name(int file, int command, ...) {         \
-    va_list list;                                       \
-    va_start(list, command);                            \
-    void* const argument = va_arg(list, void*);         \
-    va_end(list);                                       \
-    opened(argument, 64);                               \
-    return real_##name()(file, command, argument);      \
-  }                                                     \
+#define CONTROLLING(name)                          \
+  REAL(int, name, int, int, void*);                \
+  PUBLIC int name(int file, int command, ...) {    \
+    va_list list;                                  \
+    va_start(list, command);                       \
+    void* const argument = va_arg(list, void*);    \
+    va_end(list);                                  \
+    opened(argument, 64);                          \
+    return real_##name()(file, command, argument); \
+  }                                                \
   typedef int of_##name
 CONTROLLING(fcntl);
 CONTROLLING(fcntl64);
@@ -330,11 +330,11 @@ static int print(FILE* file, const char* format, va_list list) {
 PUBLIC int vfprintf(FILE* file, const char* format, va_list list) { return print(file, format, list); }
 PUBLIC int vprintf(const char* format, va_list list) { return print(stdout, format, list); }
 
-#define PRINTING(file, format)            \
-  va_list list;                           \
-  va_start(list, format);                 \
+#define PRINTING(file, format)                \
+  va_list list;                               \
+  va_start(list, format);                     \
   const int done = print(file, format, list); \
-  va_end(list);                           \
+  va_end(list);                               \
   return done
 
 PUBLIC int fprintf(FILE* file, const char* format, ...) { PRINTING(file, format); }

@@ -34,18 +34,18 @@ int main(int argc, char** argv) {
   double total = 0;
   {
     backstay::Session run(MPI_COMM_WORLD, {{"every", "100"}});
-    std::vector<double> state(n, 1.0);                                                             // state
-    const std::unique_ptr<double[]> scratch(new double[n]());                                      // scratch
-    auto* const constant = static_cast<double*>(std::calloc(n, sizeof(double)));                   // constant
-    auto* const half = static_cast<double*>(std::aligned_alloc(64, n * sizeof(double)));           // half
-    auto* const single = static_cast<float*>(std::malloc(n * sizeof(float)));                      // single
-    auto* received = static_cast<double*>(std::malloc(n * sizeof(double)));                        // received
-    auto* freed = static_cast<double*>(std::malloc(n * sizeof(double)));                           // freed
-    auto* moved = static_cast<double*>(std::malloc(n * sizeof(double)));                           // moved
-    std::vector<double> seldom(n, 1.0);                                                            // seldom
-    std::vector<double> idle(n, 1.0);                                                              // idle
-    auto* const small = static_cast<double*>(std::malloc(1000 * sizeof(double)));                  // small
-    double* const work = array_of(1);                                                              // work
+    std::vector<double> state(n, 1.0);                                                    // state
+    const std::unique_ptr<double[]> scratch(new double[n]());                             // scratch
+    auto* const constant = static_cast<double*>(std::calloc(n, sizeof(double)));          // constant
+    auto* const half = static_cast<double*>(std::aligned_alloc(64, n * sizeof(double)));  // half
+    auto* const single = static_cast<float*>(std::malloc(n * sizeof(float)));             // single
+    auto* received = static_cast<double*>(std::malloc(n * sizeof(double)));               // received
+    auto* freed = static_cast<double*>(std::malloc(n * sizeof(double)));                  // freed
+    auto* moved = static_cast<double*>(std::malloc(n * sizeof(double)));                  // moved
+    std::vector<double> seldom(n, 1.0);                                                   // seldom
+    std::vector<double> idle(n, 1.0);                                                     // idle
+    auto* const small = static_cast<double*>(std::malloc(1000 * sizeof(double)));         // small
+    double* const work = array_of(1);                                                     // work
     double* late = nullptr;
     std::vector<char> buffer(1 << 16);  // buffer
     std::FILE* const file = std::fopen("planted.txt", "w");
@@ -68,15 +68,15 @@ int main(int argc, char** argv) {
       for (std::size_t i = 0; i < n; i += 2) single[i] = static_cast<float>(step);
       for (std::size_t i = 1; i < n; i += 2) single[i] = static_cast<float>(step);
       total += static_cast<double>(std::accumulate(single, single + n, 0.0F)) + small[step];
-      MPI_Sendrecv(scratch.get(), n, MPI_DOUBLE, (rank + 1) % size, 0, received, n, MPI_DOUBLE, (rank + size - 1) % size,
-                   0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      MPI_Sendrecv(scratch.get(), n, MPI_DOUBLE, (rank + 1) % size, 0, received, n, MPI_DOUBLE,
+                   (rank + size - 1) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
       total += sum_of(received);
       if (step == 1) {
         std::free(freed);  // in the middle of a step, and its memory goes to others
         freed = nullptr;
         std::thread([] { std::vector<double>(n, 1.0).swap(*std::make_unique<std::vector<double>>(n, 2.0)); }).join();
         moved = static_cast<double*>(std::realloc(moved, 64 * n * sizeof(double)));  // grown
-        late = static_cast<double*>(std::malloc(n * sizeof(double)));  // late
+        late = static_cast<double*>(std::malloc(n * sizeof(double)));                // late
         std::fill(late, late + n, 1.0);
       }
       if (late != nullptr) total += sum_of(late);

@@ -10,8 +10,8 @@ int main(void) {
   backstay_session* run = NULL;
   backstay_error error;
   const char* options[] = {"every=100", NULL};
-  double* state = calloc(n, sizeof *state);       /* state */
-  double* scratch = malloc(n * sizeof *scratch);  /* scratch */
+  double* state = calloc(n, sizeof *state);      /* state */
+  double* scratch = malloc(n * sizeof *scratch); /* scratch */
   double total = 0;
   if (state == NULL || scratch == NULL) return 2;
   for (int i = 0; i < n; ++i) scratch[i] = state[i] = 1;

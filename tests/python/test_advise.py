@@ -271,6 +271,18 @@ def test_a_program_computes_the_same_while_its_arrays_are_looked_at(tmp_path, mo
     assert Path("planted.txt").read_bytes() == written
 
 
+def test_names_of_files_structs_texts_locks_and_stacks_may_lie_in_arrays_that_are_looked_at(tmp_path, monkeypatch, capfd):
+    program = planted("planted_things")
+    monkeypatch.chdir(tmp_path)
+    alone = subprocess.run([program], capture_output=True, text=True, timeout=60, check=True)
+    written = Path("things.txt").read_bytes()
+    ended = command("advise", "--steps", "3", "--json", "--", program)
+    assert ended.status == 0 and ended.json["status"] == 0, ended
+    assert alone.stdout.startswith("sum ") and alone.stdout in capfd.readouterr().err
+    assert Path("things.txt").read_bytes() == written
+    assert all(array["save"] for array in ended.json["allocated"]), ended
+
+
 def test_an_array_that_is_protected_is_listed_as_a_region_alone(tmp_path, monkeypatch):
     program = planted("planted")
     monkeypatch.chdir(tmp_path)
@@ -287,7 +299,9 @@ def test_arrays_of_a_program_in_c_are_found_and_the_list_says_where_they_are(tmp
     expected = {"state": "read first", "scratch": "overwritten first"}
     assert what == {line_of(name, "planted_c.c"): fate for name, fate in expected.items()}
     ended = command("advise", "--", program)
-    assert f"// an array, {line_of('state', 'planted_c.c')}" in ended.out and "backstay_protect(run, " in ended.out, ended
+    assert f"// an array, {line_of('state', 'planted_c.c')}" in ended.out and "backstay_protect(run, " in ended.out, (
+        ended
+    )
     assert "judged in units of 8 bytes" in ended.out and "Left out: " in ended.out, ended
 
 

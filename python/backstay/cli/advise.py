@@ -1,4 +1,4 @@
-"""`backstay advise`: which arrays need not be saved, and which are to be protected, in a program that declares nothing."""
+"""`backstay advise`: which arrays need not be saved, and which are to be protected, if a program declares nothing."""
 
 import json
 import os
@@ -121,8 +121,8 @@ def advice_of(events: list[dict], program: str, status: int, ranks: int) -> dict
         )
     if not any(place["arrays"] or place["allocated"] for place in judged):
         raise Problem(
-            f"{program} has protected no array, and had allocated none of the size that is looked at when its first step "
-            "began: protect() all that may have to be saved, and ask again."
+            f"{program} has protected no array, and had allocated none of the size that is looked at when its first "
+            "step began: protect() all that may have to be saved, and ask again."
         )
     best = min(judged, key=lambda place: place["bytes_to_save"] + place["allocated_live_bytes"])
     others = allocated.others_of(event for event in events if event.get("event") == "observed_others")
@@ -293,8 +293,10 @@ def _say_what_to_protect(advice: dict) -> None:
             f"not allocate itself: {names}."
         )
     if arrays:
-        common.say("What was only allocated was judged in units of 8 bytes, by the instructions that used them; what is called "
-            "overwritten first was seen to be, in each of the steps.")
+        common.say(
+            "What was only allocated was judged in units of 8 bytes, by the instructions that used them; what is "
+            "called overwritten first was seen to be, in each of the steps."
+        )
     if arrays or others:
         common.say()
 
