@@ -1,17 +1,19 @@
 // planted_things: what programs keep in allocations besides numbers, and give to the kernel from there: names of files,
-// structs, long texts, a lock, buffers of messages, stacks. Nothing of it may fail while such arrays are looked at.
-// Prints "sum S", which must be what it is without.
+// structs, long texts, a lock, stacks; and a thread that takes and gives back arrays all the time. Nothing of it may
+// fail while such arrays are looked at. Prints "sum S", which must be what it is without.
 #include <pthread.h>
 #include <sys/stat.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -32,7 +34,7 @@ struct Things {
   double after[4000];
 };
 
-long failures = 0;
+std::atomic<long> failures = 0;
 void expect(bool is_right, const char* what) {
   if (is_right) return;
   ++failures;
@@ -77,6 +79,19 @@ void run_coroutine() {
   }
 }
 
+/// Takes and gives back arrays all the time, and computes with one that it keeps, also while checkpoint() is called.
+void churn(const std::atomic<bool>& goes_on) {
+  std::vector<long> kept(5000, 0);
+  for (long round = 1; goes_on; ++round) {
+    for (auto& value : kept) ++value;
+    for (const long value : kept) expect(value == round, "an array that a thread keeps");
+    std::vector<std::vector<long>> arrays;
+    for (std::size_t i = 0; i < 8; ++i) arrays.emplace_back(2048 + 1000 * i, round);
+    for (const auto& array : arrays)
+      for (const long value : array) expect(value == round, "an array that a thread gives back");
+  }
+}
+
 void* on_own_stack(void* given) {
   ++*static_cast<long*>(given);
   return nullptr;
@@ -117,6 +132,8 @@ int main() {
   std::FILE* const file = std::fopen("things.txt", "w");
   run.resume();
   double total = 0;
+  std::atomic<bool> goes_on = true;
+  std::thread other(churn, std::cref(goes_on));
   for (int step = 0; step < 4; ++step) {
     run.checkpoint();
     use_the_kernel(*things);
@@ -129,8 +146,10 @@ int main() {
     for (int i = 0; i < 4000; ++i) things->after[i] = things->before[i] += i + step;
     for (const double value : things->after) total += value;
   }
+  goes_on = false;
+  other.join();
   std::fclose(file);
-  std::printf("sum %.17g, %ld switches, %d turns, %ld failures\n", total, switches, things->turn, failures);
+  std::printf("sum %.17g, %ld switches, %d turns, %ld failures\n", total, switches, things->turn, failures.load());
   std::free(stack);
   return failures == 0 ? 0 : 1;
 }

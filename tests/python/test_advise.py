@@ -271,7 +271,9 @@ def test_a_program_computes_the_same_while_its_arrays_are_looked_at(tmp_path, mo
     assert Path("planted.txt").read_bytes() == written
 
 
-def test_names_of_files_structs_texts_locks_and_stacks_may_lie_in_arrays_that_are_looked_at(tmp_path, monkeypatch, capfd):
+def test_names_of_files_structs_texts_locks_and_stacks_may_lie_in_arrays_that_are_looked_at(
+    tmp_path, monkeypatch, capfd
+):
     program = planted("planted_things")
     monkeypatch.chdir(tmp_path)
     alone = subprocess.run([program], capture_output=True, text=True, timeout=60, check=True)

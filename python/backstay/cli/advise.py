@@ -101,10 +101,14 @@ def advice_of(events: list[dict], program: str, status: int, ranks: int) -> dict
     """What all ranks saw together. Problem: too little."""
     seen = [event for event in events if event.get("event") == "observed"]
     if not seen:
-        how = f"ended with status {status} before" if status else "ended, and"
+        if status:
+            raise Problem(
+                f"{program} ended with status {status} before a session of backstay told what it saw: see its messages "
+                "above."
+            )
         raise Problem(
-            f"{program} {how} no session of backstay told what it saw: advise looks at programs that open one "
-            "and call checkpoint() in each step. Add `backstay::Session run(MPI_COMM_WORLD);` behind MPI_Init(), and "
+            f"{program} ended, and no session of backstay told what it saw: advise looks at programs that open one and "
+            "call checkpoint() in each step. Add `backstay::Session run(MPI_COMM_WORLD);` behind MPI_Init(), and "
             "`run.checkpoint();` where a step begins; nothing has to be protected for that."
         )
     if any(event.get("sees") != "all" for event in seen):
@@ -250,8 +254,8 @@ def _print(advice: dict, wanted: int) -> None:
 
 
 def _table_of_allocated(arrays: list[dict]):
-    columns = ("allocated at", "bytes", "live", "after checkpoint()", "where", "advice")
-    table = common.table(*columns, right=("bytes", "live"), fixed=("allocated at", "after checkpoint()"))
+    columns = ("allocated at", "bytes", "live", "after checkpoint()", "advice")
+    table = common.table(*columns, right=("bytes", "live"), fixed=("after checkpoint()", "advice"))
     for array in arrays:
         several = f" ({array['arrays']} arrays)" if array["arrays"] > 1 else ""
         table.add_row(
@@ -259,7 +263,6 @@ def _table_of_allocated(arrays: list[dict]):
             common.human_bytes(array["bytes"]),
             common.human_bytes(array["live_bytes"]),
             array["what"] + (", not all" if array["ranks_differ"] else ""),
-            common.printable(os.path.basename(array["line"])),
             allocated.ADVICE.get(array["what"], "protect"),
         )
     return table
@@ -282,7 +285,8 @@ def _say_what_to_protect(advice: dict) -> None:
     for array in live:
         of = f" of {array['element']}" if array["element"] else ""
         several = f"{array['arrays']} arrays" if array["arrays"] > 1 else "an array"
-        common.say(f"  {array['paste']}  // {several}{of}, {_where(array)}{_remark_on_part(array)}")
+        used = f"; {array['what']} at {os.path.basename(array['line'])}" if array["line"] else ""
+        common.say(f"  {array['paste']}  // {several}{of}, {_where(array)}{_remark_on_part(array)}{used}")
     for why in dict.fromkeys(array["why"] for array in arrays if array["why"]):
         common.say(f"not known: {', '.join(_where(array) for array in arrays if array['why'] == why)}: {why}.")
     if others:
