@@ -211,6 +211,36 @@ TEST_F(FatesTest, what_is_overwritten_in_part_is_not_known) {
             (Fates{{Fate::overwritten, all - 1}, {Fate::unknown, 1}}));
 }
 
+#ifdef __x86_64__
+/// Nothing shows that such an instruction is over if what follows it uses the same page.
+TEST_F(FatesTest, what_is_read_behind_the_end_of_a_copy_by_one_instruction_is_seen) {
+  const auto before = v;
+  for (const bool is_traced : {true, false}) {
+    double last = 0;
+    const auto fates = run_on(
+        view_of(v, 0),
+        [&] {
+          double* to = v.data() + 100;
+          const double* from = u.data();
+          std::size_t count = 1000;
+          asm volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(count) : : "memory");
+          last = v[1100] + v[99];
+          v[1100] = 0;
+          v[99] = 0;
+        },
+        is_traced);
+    EXPECT_EQ(last, before[1100] + before[99]);
+    EXPECT_EQ(fates[1100], Fate::read);
+    EXPECT_EQ(fates[99], Fate::read);
+    EXPECT_LE(fates[100], Fate::overwritten);
+    EXPECT_LE(fates[1099], Fate::overwritten);
+    EXPECT_EQ(fates[1101], Fate::untouched);
+    EXPECT_EQ(fates[98], Fate::untouched);
+    v = before;
+  }
+}
+#endif
+
 /// It may be waited for in the kernel, which cannot use closed pages.
 TEST_F(FatesTest, a_lock_in_the_halo_leaves_its_page_open) {
   const auto fates = run_on(view_of(v, 1), [&] {

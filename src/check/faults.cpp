@@ -27,6 +27,12 @@ constexpr int most_traced_steps = 2000000;
 
 std::size_t number_of(int signal) { return signal == SIGSEGV ? 0 : 1; }
 
+std::byte* pointer_to(greg_t address) {
+  std::byte* out = nullptr;
+  std::memcpy(&out, &address, sizeof out);
+  return out;
+}
+
 /// Where a store begins whose fault is at `at`: before the begin of a page, if it comes from the page before.
 /// `repeated`: bytes, of an instruction that repeats itself. Null: not known, or it may read what it is to overwrite.
 const std::byte* begin_of_store(const unsigned char* code, const std::byte* at, std::size_t repeated,
@@ -244,7 +250,17 @@ Fences::Then Fences::look_at_page(Page& page, const Use& use) {
     open_page(page);
     return Then::go_on;
   }
-  return use.repeated > 0 ? Then::keep_open : Then::step;
+  if (use.repeated == 0) return Then::step;
+  return page.is_exact() ? Then::step_all : Then::keep_open;
+}
+
+/// The instruction that repeats itself goes on in a page that has values to be looked at.
+bool Fences::goes_on_in(const std::byte* at) {
+  Page* const page = is_closed() ? page_at(at) : nullptr;
+  if (page == nullptr || page->open || !page->is_exact()) return false;
+  if (has_steps_left(*page)) return true;
+  open_page(*page);
+  return false;
 }
 
 /// One that another thread has opened by now is tried again, as is what was closed when the fault happened.
@@ -302,7 +318,7 @@ void Fences::on_fault(int signal, siginfo_t* info, void* context) {
     if (thread.repeating != nullptr && thread.repeating != use.code) close_steps(thread, 0);
     then = present_->look_at(use);
     // It uses four pages at a time: on both sides those where an element ends and begins.
-    if (then == Then::keep_open && thread.count == backstay_check_steps) close_steps(thread, 4);
+    if (use.repeated > 0 && thread.count == backstay_check_steps) close_steps(thread, 4);
     if (then == Then::step && thread.count == backstay_check_steps) {
       if (Page* const page = present_->page_at(use.at)) present_->open_page(*page);
       then = Then::go_on;
@@ -322,29 +338,37 @@ void Fences::on_fault(int signal, siginfo_t* info, void* context) {
   } else {
     thread.unknown = nullptr;
   }
-  if (then == Then::step || then == Then::keep_open) thread.steps[thread.count++] = info->si_addr;
-  if (then == Then::step && (registers[REG_EFL] & trap_flag) == 0) {
+  const bool is_stepped = then == Then::step || then == Then::step_all;
+  if (is_stepped || then == Then::keep_open) thread.steps[thread.count++] = info->si_addr;
+  if (is_stepped && (registers[REG_EFL] & trap_flag) == 0) {
     ++thread.tracing;
     registers[REG_EFL] |= trap_flag;
   }
-  if (then == Then::keep_open) thread.repeating = use.code;
+  if (then == Then::keep_open || then == Then::step_all) thread.repeating = use.code;
   errno = errno_before;
 }
 
 void Fences::on_step(int signal, siginfo_t* info, void* context) {
   auto* const thread = present_ != nullptr ? present_->services_->thread() : nullptr;
-  auto& flags = static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_EFL];
+  auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+  auto& flags = registers[REG_EFL];
   // Not by the reason that the kernel gives, which it reads from a register of debugging that others use, too: an
   // instruction that uses memory and is followed by a trap while the flag is set was stepped through.
   const bool was_sent = info->si_code <= 0;
   if (thread == nullptr || thread->tracing == 0 || was_sent || (flags & trap_flag) == 0)
     return pass_on(signal, info, context);
   const int errno_before = errno;
-  --thread->tracing;
-  flags &= ~trap_flag;
+  const bool repeats_itself =
+      thread->repeating != nullptr && (flags & backwards) == 0 &&
+      reinterpret_cast<std::uintptr_t>(thread->repeating) == static_cast<std::uintptr_t>(registers[REG_RIP]);
   {
     const Hold hold;
-    close_steps(*thread, 0);
+    // Each time that it repeats itself counts, and its pages stay open until it has left the last one.
+    if (!repeats_itself || !present_->goes_on_in(pointer_to(registers[REG_RDI]))) {
+      --thread->tracing;
+      flags &= ~trap_flag;
+      close_steps(*thread, 0);
+    }
   }
   errno = errno_before;
 }

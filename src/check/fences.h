@@ -194,13 +194,20 @@ class Fences {
   static void hook_forget(const void* memory, std::size_t bytes);
   static void hook_action(int signal, const struct sigaction* wanted, struct sigaction* before);
   static void after_fork();
-  enum class Then { go_on, step, keep_open, not_ours };
+  enum class Then {
+    go_on,
+    step,       ///< its page is open for this instruction
+    step_all,   ///< likewise, each time that it repeats itself
+    keep_open,  ///< for an instruction that repeats itself, until the thread is seen elsewhere
+    not_ours,
+  };
   static void close_steps(backstay_check_thread& thread, std::size_t all_but);
   Then look_at(const Use& use);
   Then look_at_page(Page& page, const Use& use);
   void look_at_read(Page& page, const Use& use, const Place& place);
   void let_read(Page& page, const Use& use);
   [[nodiscard]] bool has_steps_left(const Page& page);
+  [[nodiscard]] bool goes_on_in(const std::byte* at);
   void look_at_store(Page& page, const Use& use, const Place& place);
   void after_step(std::byte* at, std::size_t bytes);
   [[nodiscard]] Place place_at(const std::byte* address) const;
