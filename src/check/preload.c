@@ -486,8 +486,22 @@ PUBLIC void* malloc(size_t bytes) {
   return noted(real_memalign()(page_bytes, whole_pages), bytes, CALLER);
 }
 
+/* Pages that are new to the process hold zeros, or all of them a byte that the C library was told to fill them with. */
+static void clear(char* at, size_t bytes) {
+  size_t length;
+  memcpy(&length, at - sizeof length, sizeof length);
+  if ((length & 7) != 2 || *at != 0) memset(at, 0, bytes);
+}
+
 REAL(void*, calloc, size_t, size_t);
-PUBLIC void* calloc(size_t count, size_t size) { return noted(real_calloc()(count, size), count * size, CALLER); }
+PUBLIC void* calloc(size_t count, size_t size) {
+  size_t bytes = 0;
+  const int too_many = __builtin_mul_overflow(count, size, &bytes);
+  if (too_many || bytes < noted_from || bytes > SIZE_MAX - page_bytes) return real_calloc()(count, size);
+  char* const out = real_memalign()(page_bytes, (bytes + page_bytes - 1) / page_bytes * page_bytes);
+  if (out != NULL) clear(out, bytes);
+  return noted(out, bytes, CALLER);
+}
 
 static void leave(void* memory) {
   if (memory == NULL) return;
