@@ -310,11 +310,12 @@ void Observer::tell_of(std::size_t place, std::size_t region, const RegionInStep
   const auto& known = known_[region];
   const auto* const array = known.array ? &found_.arrays()[*known.array] : nullptr;
   const bool is_dropped = array != nullptr && !array->why.empty();
+  const bool is_seen_often = array != nullptr && places_[place].steps >= 2;
   std::vector<bool> is_live;
   std::uint64_t overwritten = 0, read = 0, untouched = 0;
   for (const Fate fate : done.fates) {
     if (is_dropped) break;
-    const bool is_dead = fate == Fate::overwritten || (array != nullptr && fate == Fate::seems_overwritten);
+    const bool is_dead = fate == Fate::overwritten || (is_seen_often && fate == Fate::seems_overwritten);
     is_live.push_back(!is_dead);
     overwritten += is_dead ? 1 : 0;
     read += fate == Fate::read ? 1 : 0;
