@@ -105,6 +105,8 @@ def _part(events: list[dict]) -> str:
 def _place(frames: list[str], callers: list[Caller]) -> dict:
     """Where people look for it: the first line that is none of a header of the C++ library."""
     own = [caller for caller in callers if caller.line and not _is_of_the_language(caller.line)]
+    main = next((i for i, caller in enumerate(own) if caller.function in ("main", "MAIN__")), len(own))
+    own = own[: main + 1]  # a Fortran program has a main() of its own around it
     where = own[0].line if own else ""
     others = [caller.line for caller in own if caller.line != where]
     if not where:
@@ -116,6 +118,7 @@ def _place(frames: list[str], callers: list[Caller]) -> dict:
         "where": where,
         "from": others[0] if others else "",
         "paste": _paste(where, vector is not None),
+        "comment": "!" if _is_fortran(where) else "//",
         "element": vector[1] if vector else "",
     }
 
@@ -124,14 +127,18 @@ def _is_of_the_language(line: str) -> bool:
     return "/include/c++/" in line or line.startswith(("/usr/include/", "/usr/lib/"))
 
 
+def _is_fortran(where: str) -> bool:
+    return Path(where.rsplit(":", 1)[0]).suffix.lower() in FORTRAN
+
+
 def _paste(where: str, is_vector: bool) -> str:
     suffix = Path(where.rsplit(":", 1)[0]).suffix.lower()
     if suffix == ".c":
         fields = '.name = "NAME", .type = BACKSTAY_TYPE_OF(*NAME), .ndim = 1, .shape = &COUNT, .data = NAME'
         return f"backstay_protect(run, &(backstay_region){{{fields}}}, &error);"
-    if suffix in FORTRAN:
+    if _is_fortran(where):
         return 'call run%protect("NAME", backstay_data(NAME))'
-    return 'run.protect("NAME", NAME);' if is_vector else 'run.protect("NAME", std::span(NAME, COUNT));'
+    return 'run.protect("NAME", NAME);' if is_vector else 'run.protect("NAME", backstay::array(NAME, {COUNT}));'
 
 
 def _callers_of(frames: set[str]) -> dict[str, list[Caller]]:

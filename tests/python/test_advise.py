@@ -225,17 +225,17 @@ def planted(name):
 def line_of(name, source="planted.cpp"):
     """Where an array is allocated: that line ends with its name."""
     lines = (Path(__file__).parent / source).read_text().splitlines()
-    ends = (f"// {name}", f"/* {name} */")
+    ends = (f"// {name}", f"/* {name} */", f"! {name}")
     return f"{source}:{next(i for i, line in enumerate(lines, 1) if line.endswith(ends))}"
 
 
-def found_in(ended, source="planted.cpp"):
+def found_in(ended):
     """By the line where they are allocated."""
     assert ended.status == 0, ended
     return {array["where"].rsplit("/", 1)[-1]: array for array in ended.json["allocated"]}
 
 
-NAMES = "state scratch constant half single received freed moved seldom idle helper grown late".split()
+NAMES = "state scratch constant half single received freed moved seldom idle tail helper grown late".split()
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
@@ -251,6 +251,7 @@ def test_arrays_that_are_only_allocated_are_found_by_their_lines(tmp_path, monke
     assert array["constant"]["what"] == "never written" and array["idle"]["what"] == "not touched"
     assert array["half"]["what"] == "read first in part" and array["half"]["part"] == "[80000:160000]"
     assert array["seldom"]["what"] == "read first"  # in one step of three
+    assert array["tail"]["what"] == "read first in part" and array["tail"]["part"] == "[159200:159208]", found
     assert array["helper"]["from"].endswith(line_of("work"))
     reasons = {"freed": "freed", "moved": "freed", "single": "smaller"}
     for name, why in (reasons | dict.fromkeys(("late", "grown"), "after the first step")).items():
@@ -297,7 +298,7 @@ def test_arrays_of_a_program_in_c_are_found_and_the_list_says_where_they_are(tmp
     program = planted("planted_c")
     monkeypatch.chdir(tmp_path)
     ended = command("advise", "--json", "--", program)
-    what = {line: array["what"] for line, array in found_in(ended, "planted_c.c").items()}
+    what = {line: array["what"] for line, array in found_in(ended).items()}
     expected = {"state": "read first", "scratch": "overwritten first"}
     assert what == {line_of(name, "planted_c.c"): fate for name, fate in expected.items()}
     ended = command("advise", "--", program)
@@ -305,6 +306,15 @@ def test_arrays_of_a_program_in_c_are_found_and_the_list_says_where_they_are(tmp
         ended
     )
     assert "judged in units of 8 bytes" in ended.out and "Left out: " in ended.out, ended
+
+
+def test_arrays_that_fortran_allocates_are_found(tmp_path, monkeypatch):
+    program = planted("planted_fortran")
+    monkeypatch.chdir(tmp_path)
+    found = found_in(command("advise", "--json", "--", program))
+    state, scratch = (found[line_of(name, "planted_fortran.f90")] for name in ("state", "scratch"))
+    assert state["what"] == "read first" and scratch["what"] == "overwritten first", found
+    assert state["paste"] == 'call run%protect("NAME", backstay_data(NAME))'
 
 
 def test_arrays_below_the_size_that_is_asked_for_are_not_listed(tmp_path, monkeypatch):

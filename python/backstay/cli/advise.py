@@ -286,7 +286,9 @@ def _say_what_to_protect(advice: dict) -> None:
         of = f" of {array['element']}" if array["element"] else ""
         several = f"{array['arrays']} arrays" if array["arrays"] > 1 else "an array"
         used = f"; {array['what']} at {os.path.basename(array['line'])}" if array["line"] else ""
-        common.say(f"  {array['paste']}  // {several}{of}, {_where(array)}{_remark_on_part(array)}{used}")
+        common.say(
+            f"  {array['paste']}  {array['comment']} {several}{of}, {_where(array)}{_remark_on_part(array)}{used}"
+        )
     for why in dict.fromkeys(array["why"] for array in arrays if array["why"]):
         common.say(f"not known: {', '.join(_where(array) for array in arrays if array['why'] == why)}: {why}.")
     if others:
