@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -81,6 +82,7 @@ def _group(text: str, events: list[dict], late: list[dict], ranks: int, known: d
     return {
         **_place(frames, callers),
         "arrays": len(events) + of_late["arrays"],
+        "arrays_of_a_rank": _most_of_a_rank(events, late),
         "bytes": total["bytes"] + of_late["bytes"],
         "live_bytes": total["bytes"] + of_late["bytes"] - total["overwritten"],
         "read_bytes": total["read"],
@@ -92,6 +94,13 @@ def _group(text: str, events: list[dict], late: list[dict], ranks: int, known: d
         "line": line_of(first["program"], int(first.get("offset", 0))) if first else "",
         "ranks_differ": len(set(fates)) > 1,
     }
+
+
+def _most_of_a_rank(events: list[dict], late: list[dict]) -> int:
+    count = Counter(event.get("rank", 0) for event in events)
+    for event in late:
+        count[event.get("rank", 0)] += int(event.get("arrays", 0))
+    return max(count.values(), default=0)
 
 
 def _part(events: list[dict]) -> str:

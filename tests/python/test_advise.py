@@ -252,6 +252,7 @@ def test_arrays_that_are_only_allocated_are_found_by_their_lines(tmp_path, monke
     assert array["half"]["what"] == "read first in part" and array["half"]["part"] == "[80000:160000]"
     assert array["seldom"]["what"] == "read first"  # in one step of three
     assert array["tail"]["what"] == "read first in part" and array["tail"]["part"] == "[159200:159208]", found
+    assert array["state"]["arrays"] == ranks and array["state"]["arrays_of_a_rank"] == 1
     assert array["helper"]["from"].endswith(line_of("work"))
     reasons = {"freed": "freed", "moved": "freed", "single": "smaller"}
     for name, why in (reasons | dict.fromkeys(("late", "grown"), "after the first step")).items():

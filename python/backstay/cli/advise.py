@@ -257,7 +257,7 @@ def _table_of_allocated(arrays: list[dict]):
     columns = ("allocated at", "bytes", "live", "after checkpoint()", "advice")
     table = common.table(*columns, right=("bytes", "live"), fixed=("after checkpoint()", "advice"))
     for array in arrays:
-        several = f" ({array['arrays']} arrays)" if array["arrays"] > 1 else ""
+        several = f" ({array['arrays_of_a_rank']} arrays)" if array["arrays_of_a_rank"] > 1 else ""
         table.add_row(
             common.printable(_where(array)) + several,
             common.human_bytes(array["bytes"]),
@@ -284,13 +284,13 @@ def _say_what_to_protect(advice: dict) -> None:
         )
     for array in live:
         of = f" of {array['element']}" if array["element"] else ""
-        several = f"{array['arrays']} arrays" if array["arrays"] > 1 else "an array"
+        several = f"{array['arrays_of_a_rank']} arrays" if array["arrays_of_a_rank"] > 1 else "an array"
         used = f"; {array['what']} at {os.path.basename(array['line'])}" if array["line"] else ""
         common.say(
             f"  {array['paste']}  {array['comment']} {several}{of}, {_where(array)}{_remark_on_part(array)}{used}"
         )
     for why in dict.fromkeys(array["why"] for array in arrays if array["why"]):
-        common.say(f"not known: {', '.join(_where(array) for array in arrays if array['why'] == why)}: {why}.")
+        common.say(f"not known: {'; '.join(_where(array) for array in arrays if array['why'] == why)}: {why}.")
     if others:
         count, size = (sum(other[name] for other in others.values()) for name in ("arrays", "bytes"))
         names = ", ".join(f"{name} ({common.human_bytes(other['bytes'])})" for name, other in others.items())
