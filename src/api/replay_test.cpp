@@ -104,6 +104,56 @@ TEST_F(ReplayTest, local_variables_and_control_flow_come_back_without_computing)
   fs::remove_all(dir_.string() + "-2");
 }
 
+/// A vector, and a pool of which some cells are used: both get their sizes in a computation that a replay skips, and
+/// the line has nothing else of them.
+TEST_F(ReplayTest, what_is_left_out_has_its_size_again) {
+  struct End {
+    double u;
+    std::size_t size;
+    std::int64_t count;
+    bool operator==(const End&) const = default;
+  };
+  const auto run = [&](std::size_t first_size, int kill_at) -> End {
+    std::vector<double> u(8, 1), flux(first_size), pool(20);
+    std::int64_t count = 0;
+    Session session(alone, options());
+    session.protect("u", u);
+    session.protect("flux", flux);
+    session.protect("pool", used(pool.data(), count, 20));
+    const auto begin = session.declare("begin", {writes("flux"), writes("pool"), updates("u")});
+    const auto fill = session.declare("fill", {reads("u"), writes("flux"), writes("pool")});
+    const auto add = session.declare("add", {reads("flux"), reads("pool"), updates("u")});
+    session.replay();
+    session.compute(begin, [&] {
+      flux.assign(8, 0);
+      count = 5;
+      std::fill(u.begin(), u.end(), 2);
+    });
+    for (int step = 0; step < 6; ++step) {
+      if (step == kill_at) {
+        session.wait();
+        throw Killed();
+      }
+      session.checkpoint();
+      session.compute(fill, [&] {
+        for (std::size_t i = 0; i < flux.size(); ++i) flux[i] = u[i % 8] / 2 + static_cast<double>(i);
+        for (std::int64_t i = 0; i < count; ++i) pool[static_cast<std::size_t>(i)] = u[0] / 4;
+      });
+      session.compute(add, [&] {
+        for (std::size_t i = 0; i < flux.size(); ++i) u[i % 8] += flux[i];
+        for (std::int64_t i = 0; i < count; ++i) u[0] += pool[static_cast<std::size_t>(i)];
+      });
+    }
+    return {u[0], flux.size(), count};
+  };
+  const End right = run(0, -1);
+  for (const std::size_t first_size : {0U, 12U}) {
+    fs::remove_all(dir_);
+    EXPECT_THROW((void)run(first_size, 4), Killed);
+    EXPECT_EQ(run(first_size, -1), right) << first_size;
+  }
+}
+
 TEST_F(ReplayTest, what_the_program_is_told_comes_back) {
   std::string name = "a";
   std::vector<int> list{1, 2, 3};

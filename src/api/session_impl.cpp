@@ -451,6 +451,7 @@ bool Session::Impl::begin(Computation computation, bool scoped) {
   }();
   if (!ready) {
     if (way_) way_->lose("a computation was refused, so that the way of this program cannot be gone again");
+    refused_ = true;
     detail::raise(ready.failure());
   }
   running_.push_back(number);
@@ -706,6 +707,8 @@ namespace {
 [[maybe_unused]] constexpr const char* left_alone =
     "this rank left loop() by an error, and not all others came to close the session: this process ends; to the others "
     "it is lost";
+[[maybe_unused]] constexpr const char* refused_alone =
+    "this rank was refused a computation, and not all others came to close the session: this process ends";
 }  // namespace
 
 void Session::Impl::meet_to_close() {
@@ -722,15 +725,16 @@ void Session::Impl::meet_to_close() {
   // The others come here if all have met the same error. If this rank alone has, they may wait for it in the program's
   // own communication for ever; once it is lost it can be replaced.
   std::optional<comm::Watch> watch;
-  if (left_by_error_ && repairs()) watch.emplace(milliseconds(settings_.timeout), left_alone);
+  const char* const why = left_by_error_ && repairs() ? left_alone : refused_ ? refused_alone : nullptr;
+  if (why != nullptr) watch.emplace(milliseconds(settings_.timeout), why);
 #endif
   const auto met = engine_->meet_to_close();
   if (met || a_rank_is_lost()) return;
   journal_->say_of_others(met.failure().what);
 #if BACKSTAY_HAVE_MPI
-  if (!watch) return;
+  if (why == nullptr) return;
   // They went on in another call, and will wait for it in the program's communication next.
-  journal_->insist(left_alone);
+  journal_->insist(why);
   comm::leaving::end_noticed("with status", EXIT_FAILURE);
 #endif
 }

@@ -167,6 +167,7 @@ class Session::Impl {
   bool in_init_ = false;
   bool is_lost_ = false;        // ranks are missing, and nobody can take their places
   bool left_by_error_ = false;  // this rank has left loop(); of the others nothing is known
+  bool refused_ = false;        // a computation; of the others nothing is known
   void settle(const Result<api::Settings>& settings, comm::Comm& all);
   void make_journal(int speaker);
   void start(std::unique_ptr<comm::Comm> app);

@@ -419,11 +419,11 @@ Result<Plans> make_plans(LineReader& reader, const region::RegionSet& regions, c
   return plans;
 }
 
-/// What is put back.
+/// What is put back, if it is only a shape: all but what the beginning of the program has made.
 std::vector<std::string> regions_in(const Plans& plans) {
   std::vector<std::string> out;
   for (std::size_t i = 0; i < plans.specs.size(); ++i)
-    if (!plans.plans[i].left_out || !plans.plans[i].pieces.empty()) out.push_back(plans.specs[i]->name);
+    if (plans.plans[i].as_made == nullptr) out.push_back(plans.specs[i]->name);
   return out;
 }
 
@@ -443,6 +443,7 @@ std::vector<NotThere> left_out_of(const Plans& plans, bool same_ranks) {
     if (!plan.left_out) continue;
     out.push_back({plans.specs[i]->name, plan.as_made != nullptr});
     for (const auto& piece : plan.pieces) out.back().there.push_back(within(piece.part, plan.target));
+    for (const auto& box : plan.made) out.back().made.push_back(within(box, plan.target));
     if (plan.as_made != nullptr && same_ranks) out.back().crc = plan.as_made->made;
   }
   return out;

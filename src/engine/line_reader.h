@@ -42,6 +42,7 @@ struct NotThere {
   bool as_made = false;                   ///< the beginning of the program makes it, and nothing had changed it
   std::optional<std::uint32_t> crc = {};  ///< of that, on this rank; none: the ranks were others
   std::vector<region::Box> there = {};    ///< what it has of it, in the shape of this rank's memory
+  std::vector<region::Box> made = {};     ///< what the beginning of the program makes of it, if that is not all
 };
 
 struct PutBack {

@@ -12,8 +12,11 @@
 namespace backstay::engine {
 
 namespace {
-/// Most parts in which a rank saves a region: each is a dataset of its own.
+/// Parts in which a rank saves a region, as each is a dataset of its own. More are saved only where between them lies
+/// what was overwritten.
 constexpr std::size_t most_parts = 32;
+/// Bytes of what is as the beginning of the program made it. People count steps outside of computations.
+constexpr std::uint64_t looked_at_again = 65536;
 
 /// Nothing for what callbacks save.
 Result<View> view_of(const RegionSpec& spec) {
@@ -209,6 +212,7 @@ Result<void> OpenLine::before(std::size_t computation) {
     if (undecided_->elements.is_decided(region)) learn(region);
     save(region, elements);
   }
+  if (line_) save_before_parts_change(computation);
   if (line_ && undecided_->waiting.empty()) hand_over();
   return {};
 }
@@ -267,8 +271,21 @@ bool OpenLine::is_changed_by_a_running_one(std::size_t region) const {
   });
 }
 
-/// Those that wait of `elements`, as they are now: nothing has changed of the region but what is overwritten before it
-/// is read. Where that would be too many parts, all that is not saved yet.
+/// What cannot be saved in parts is saved before it is overwritten in part.
+void OpenLine::save_before_parts_change(std::size_t computation) {
+  for (const auto& effect : undecided_->effects[computation]) {
+    const auto waiting = undecided_->waiting.find(effect.region);
+    if (effect.overwrites.empty() || waiting == undecided_->waiting.end()) continue;
+    const auto& about = undecided_->regions[effect.region];
+    if (can_be_in_parts(*from_.regions.find(about.name), about.shape)) continue;
+    auto rest = waiting->second;
+    rest.remove(effect.overwrites);
+    if (!rest.empty()) save(effect.region, select::BoxSet(waiting->second));
+  }
+}
+
+/// Those that wait of `elements`, as they are now: of what waits nothing has changed. Where that would be many parts,
+/// all that waits.
 void OpenLine::save(std::size_t region, const select::BoxSet& elements) {
   const auto waiting = undecided_->waiting.find(region);
   if (waiting == undecided_->waiting.end()) return;
@@ -277,10 +294,8 @@ void OpenLine::save(std::size_t region, const select::BoxSet& elements) {
   auto wanted = waiting->second.in(elements);
   if (wanted.empty()) return;
   const auto saved = saved_of(about);
-  if (!can_be_in_parts(*spec, about.shape) || saved.boxes().size() + wanted.boxes().size() > most_parts) {
-    wanted = without_missing(about);
-    wanted.remove(saved);
-  }
+  if (!can_be_in_parts(*spec, about.shape) || saved.boxes().size() + wanted.boxes().size() > most_parts)
+    wanted = waiting->second;
   waiting->second.remove(wanted);
   if (waiting->second.empty()) undecided_->waiting.erase(waiting);
   if (!line_->captured) return;
@@ -304,7 +319,8 @@ select::BoxSet OpenLine::saved_of(const select::Region& about) const {
 /// All but what the line that was put back had not, and nobody has made since.
 select::BoxSet OpenLine::without_missing(const select::Region& about) const {
   select::BoxSet out(select::box_of(about.shape));
-  if (const auto missing = missing_.find(about.name); missing != missing_.end()) out.remove(missing->second);
+  if (const auto missing = missing_.find(about.name); missing != missing_.end() && missing->second.shape == about.shape)
+    out.remove(missing->second.elements);
   return out;
 }
 
@@ -407,8 +423,9 @@ Result<void> OpenLine::came_back_without(const std::vector<NotThere>& regions) {
     if (!view) return view.failure();
     if (!entry.as_made) {
       select::BoxSet missing(select::box_of(view->shape));
-      for (const auto& box : entry.there) missing.remove(as_box(box.lower, box.upper));
-      if (!missing.empty()) missing_[entry.region] = std::move(missing);
+      for (const auto* boxes : {&entry.there, &entry.made})
+        for (const auto& box : *boxes) missing.remove(as_box(box.lower, box.upper));
+      if (!missing.empty()) missing_[entry.region] = {view->shape, std::move(missing)};
       continue;
     }
     const auto crc = crc_of(*spec);
@@ -467,8 +484,14 @@ Result<void> OpenLine::leave_out_as_made(std::set<std::string>& left_out) {
       if (!crc) return crc.failure();
       made = made_.emplace(spec.name, std::pair(view->shape, *crc)).first;
     }
-    if (made->second.first != view->shape) {
-      changed_.insert(spec.name);  // outside of computations
+    bool is_changed = made->second.first != view->shape;  // outside of computations
+    if (!is_changed && region::packed_size(*view, spec.type.size) <= looked_at_again) {
+      const auto crc = crc_of(spec);
+      if (!crc) return crc.failure();
+      is_changed = *crc != made->second.second;
+    }
+    if (is_changed) {
+      changed_.insert(spec.name);
       continue;
     }
     leave_out(spec, {spec.name, view->shape, static_cast<std::int64_t>(spec.type.size)}, made->second.second);
@@ -508,26 +531,45 @@ Result<void> OpenLine::leave_out_unlisted(std::set<std::string>& left_out) {
   return {};
 }
 
-Result<const OpenLine::Known*> OpenLine::known() {
-  const auto changes = from_.regions.changes() + from_.statics.changes();
-  if (known_ && known_->changes == changes && known_->effects.size() == from_.declared->size()) return &*known_;
-  auto regions = regions_for_select(from_.regions, from_.statics);
-  if (!regions) return regions.failure();
-  Known fresh{changes, std::move(*regions), {}};
-  for (std::size_t c = 0; c < from_.declared->size(); ++c) {
-    auto effects = from_.declared->effects_on(c, fresh.regions);
-    fresh.effects.push_back(effects ? std::move(*effects) : select::Effects{});
-  }
-  return &known_.emplace(std::move(fresh));
+/// Regions of missing elements may have changed their size. In a row elements stay what they are, as those of a vector
+/// do; else nobody knows where they are now.
+void OpenLine::fit_missing(const select::Region& about) {
+  const auto found = missing_.find(about.name);
+  if (found == missing_.end() || found->second.shape == about.shape) return;
+  auto& missing = found->second;
+  const auto all = select::box_of(about.shape);
+  const bool is_a_row = about.shape.size() == 1 && missing.shape.size() == 1;
+  missing = {about.shape, is_a_row ? missing.elements.in(all) : select::BoxSet(all)};
+  if (missing.elements.empty()) missing_.erase(found);
+}
+
+bool OpenLine::uses_missing(std::size_t computation) const {
+  return std::ranges::any_of(missing_,
+                             [&](const auto& entry) { return from_.declared->uses(computation, entry.first); });
+}
+
+/// What it does to the regions that it names, which are in seen_. Code::mismatch: it cannot do it as they are now.
+Result<select::Effects> OpenLine::effects_on_missing(std::size_t computation) {
+  seen_.clear();
+  for (const auto* set : {&from_.regions, &from_.statics})
+    for (const auto& spec : set->specs()) {
+      if (!from_.declared->uses(computation, spec.name)) continue;
+      auto view = view_of(spec);
+      if (!view) return view.failure();
+      seen_.push_back({spec.name, std::move(view->shape), static_cast<std::int64_t>(spec.type.size)});
+      fit_missing(seen_.back());
+    }
+  return from_.declared->effects_on(computation, seen_);
 }
 
 Result<void> OpenLine::require_there(std::size_t computation) {
-  const auto all = known();
-  if (!all) return all.failure();
-  for (const auto& effect : (*all)->effects[computation]) {
-    const auto& name = (*all)->regions[effect.region].name;
+  if (!uses_missing(computation)) return {};
+  const auto effects = effects_on_missing(computation);
+  if (!effects) return effects.failure();
+  for (const auto& effect : *effects) {
+    const auto& name = seen_[effect.region].name;
     const auto missing = missing_.find(name);
-    if (missing == missing_.end() || missing->second.in(effect.reads).empty()) continue;
+    if (missing == missing_.end() || missing->second.elements.in(effect.reads).empty()) continue;
     return fail(
         Code::mismatch, from_.declared->signature_of(computation), ", needs region '", name, "', which the line ",
         "that this run went on from has not: the run that saved it overwrote it first, so this one goes another ",
@@ -538,13 +580,14 @@ Result<void> OpenLine::require_there(std::size_t computation) {
 }
 
 void OpenLine::note_overwritten(std::size_t computation) {
-  const auto all = known();
-  if (!all) return;
-  for (const auto& effect : (*all)->effects[computation]) {
-    const auto missing = missing_.find((*all)->regions[effect.region].name);
+  if (!uses_missing(computation)) return;
+  const auto effects = effects_on_missing(computation);
+  if (!effects) return;
+  for (const auto& effect : *effects) {
+    const auto missing = missing_.find(seen_[effect.region].name);
     if (missing == missing_.end()) continue;
-    missing->second.remove(effect.overwrites);
-    if (missing->second.empty()) missing_.erase(missing);
+    missing->second.elements.remove(effect.overwrites);
+    if (missing->second.elements.empty()) missing_.erase(missing);
   }
 }
 
@@ -555,13 +598,14 @@ Result<std::set<std::string>> OpenLine::leave_out_missing() {
   const auto all = regions_for_select(from_.regions, {});
   if (!all) return all.failure();
   for (const auto& region : *all) {
+    fit_missing(region);
     const auto missing = missing_.find(region.name);
     if (missing == missing_.end() || (!listed_.empty() && !is_listed(region.name))) continue;
     if (!from_.declared->names(region.name))
       return fail(Code::mismatch, "region '", region.name, "' was left out of the line that this run went on from, as ",
                   "declared computations overwrote it, and none is declared now: declare them as then");
     const auto* spec = from_.regions.find(region.name);
-    if (is_all_of(missing->second, region)) {
+    if (is_all_of(missing->second.elements, region)) {
       leave_out(*spec, region);
       out.insert(region.name);
     } else if (!can_be_in_parts(*spec, region.shape)) {

@@ -97,11 +97,10 @@ class OpenLine {
     std::map<std::size_t, select::BoxSet> waiting;   ///< of `elements`, what is not saved; none is empty
     bool teaches = true;                             ///< what is needed the next time; false: it was too much
   };
-  /// What computations do to the regions as they are protected now.
-  struct Known {
-    std::uint64_t changes = 0;  ///< of both sets
-    std::vector<select::Region> regions;
-    std::vector<select::Effects> effects;
+  /// Elements of a region that are not in the line that was put back, nor made since.
+  struct Missing {
+    Extents shape;  ///< in which the elements are meant
+    select::BoxSet elements;
   };
 
   Result<void> capture(bool at_once);
@@ -115,10 +114,13 @@ class OpenLine {
   Result<void> leave_out_as_made(std::set<std::string>& left_out);
   [[nodiscard]] bool is_listed(const std::string& region) const;
   Result<void> leave_out_unlisted(std::set<std::string>& left_out);
-  Result<const Known*> known();
+  void fit_missing(const select::Region& about);
+  Result<select::Effects> effects_on_missing(std::size_t computation);
+  [[nodiscard]] bool uses_missing(std::size_t computation) const;
   Result<void> require_there(std::size_t computation);
   void note_overwritten(std::size_t computation);
   bool look_for_exchanged();
+  void save_before_parts_change(std::size_t computation);
   void save(std::size_t region, const select::BoxSet& elements);
   [[nodiscard]] select::BoxSet needed_at_once(std::size_t region, const select::Region& about,
                                               const select::BoxSet& there) const;
@@ -141,12 +143,12 @@ class OpenLine {
   /// Of regions that were undecided: their shape, and what was read first of them the last time.
   std::map<std::string, std::pair<Extents, select::BoxSet>> needed_;
   std::set<std::string> exchanged_;  ///< regions whose memory was exchanged while a line waited: none waits again
-  std::map<std::string, select::BoxSet> missing_;  ///< of regions: not in the line that was put back, nor made since
-  std::optional<Known> known_;
-  std::set<std::string> listed_;   ///< regions that a line holds; none: what computations decide
-  bool is_made_again_ = false;     ///< what no computation changes, where the program is run again
-  std::vector<bool> begun_;        ///< computations, since the way began
-  std::set<std::string> changed_;  ///< regions that those may have changed, or that do not belong to the way
+  std::map<std::string, Missing> missing_;  ///< by region; none has no elements
+  std::vector<select::Region> seen_;        ///< those of the last computation that uses some of these
+  std::set<std::string> listed_;            ///< regions that a line holds; none: what computations decide
+  bool is_made_again_ = false;              ///< what no computation changes, where the program is run again
+  std::vector<bool> begun_;                 ///< computations, since the way began
+  std::set<std::string> changed_;           ///< regions that those may have changed, or that do not belong to the way
   std::map<std::string, std::pair<Extents, std::uint32_t>> made_;  ///< shapes and CRCs of regions that are as made
   std::uint64_t left_out_bytes_ = 0;
 };

@@ -130,16 +130,34 @@ std::vector<Box> without(const std::vector<Box>& boxes, const Box& taken) {
   return left;
 }
 
+/// Of a rank that left all of it out.
+Box block_of(const format::LeftOut& entry) {
+  Box out{*entry.lower, *entry.lower};
+  for (std::size_t d = 0; d < entry.shape.size(); ++d) out.upper[d] += entry.shape[d];
+  return out;
+}
+
 /// The blocks of ranks that left out some of the region, or all.
 std::vector<Box> blocks_with_gaps(const std::string& region, const SavedRegions& saved) {
   std::vector<Box> out;
   for (const auto& ref : saved.of(region))
     if (ref.about->part) out.push_back({ref.about->placement.lower, ref.about->placement.upper});
-  for (const auto& [rank, entry] : saved.left_out(region)) {
-    if (!entry->lower) continue;
-    out.push_back({*entry->lower, *entry->lower});
-    for (std::size_t d = 0; d < entry->shape.size(); ++d) out.back().upper[d] += entry->shape[d];
-  }
+  for (const auto& [rank, entry] : saved.left_out(region))
+    if (entry->lower) out.push_back(block_of(*entry));
+  return out;
+}
+
+/// What is as the beginning of the program makes it, and nowhere else.
+std::vector<Box> made_parts(const RegionPlan& plan, const std::string& region, const SavedRegions& saved) {
+  std::vector<Box> out;
+  for (const auto& [rank, entry] : saved.left_out(region))
+    if (entry->made) {
+      Box part = region::intersect(block_of(*entry), plan.target);
+      if (!region::is_empty(part)) out.push_back(std::move(part));
+    }
+  for (const auto& piece : plan.pieces) out = without(out, piece.part);
+  for (const auto& [rank, entry] : saved.left_out(region))
+    if (!entry->made) out = without(out, block_of(*entry));
   return out;
 }
 
@@ -172,6 +190,7 @@ Result<RegionPlan> plan_block(const RegionSpec& spec, const SavedRegions& saved)
   if (!is_covered(plan, blocks_with_gaps(spec.name, saved)))
     return mismatch(spec.name, "was saved in blocks that do not cover all of the block that this rank now holds");
   plan.left_out = true;
+  plan.made = made_parts(plan, spec.name, saved);
   return plan;
 }
 
@@ -263,11 +282,46 @@ const format::LeftOut* SavedRegions::left_out(const std::string& region, int ran
 }
 
 namespace {
+bool parts_overlap(const std::vector<SegmentRef>& parts) {
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    for (std::size_t j = i + 1; j < parts.size(); ++j) {
+      const Box a = box_in_region(*parts[i].about), b = box_in_region(*parts[j].about);
+      if (a.lower.size() == b.lower.size() && !region::is_empty(region::intersect(a, b))) return true;
+    }
+  return false;
+}
+
+/// How long a region is to be that all ranks left out, and that can have any length: as if it had been saved. Nothing:
+/// as long as it is.
+Result<std::optional<Extents>> shape_of_left_out(const RegionSpec& spec,
+                                                 const std::map<int, const format::LeftOut*>& entries, int saved_ranks,
+                                                 int rank, int size) {
+  if (!spec.reshape || spec.placement.kind == Placement::Kind::block) return std::optional<Extents>();
+  Extents shape = entries.begin()->second->shape;
+  bool are_alike = true;
+  std::int64_t total = 0;
+  for (const auto& [number, entry] : entries) {
+    are_alike = are_alike && entry->shape == shape;
+    total += entry->shape.empty() ? 0 : entry->shape[0];
+  }
+  if (spec.placement.kind == Placement::Kind::distributed_list && !shape.empty())
+    shape[0] = first_of(total, rank + 1, size) - first_of(total, rank, size);
+  else if (spec.placement.kind != Placement::Kind::replicated || !are_alike)
+    return mismatch(spec.name, cat("is private to a rank, was left out by ", counted(saved_ranks, "rank"),
+                                   " as it was to be overwritten, and this job has ", size,
+                                   ": nobody knows how long it is to be; run on ", counted(saved_ranks, "rank"),
+                                   ", or give it a placement (block, distributed_list, replicated)"));
+  return std::optional(std::move(shape));
+}
+
 /// Of what some ranks left out, or saved in parts.
 Result<RegionPlan> plan_left_out(const RegionSpec& spec, const SavedRegions& saved, int saved_ranks, int rank,
                                  int size) {
   if (saved_ranks == size)
     if (auto own = plan_own(spec, saved, rank)) return std::move(*own);
+  if (parts_overlap(saved.of(spec.name, rank)))
+    return mismatch(spec.name, cat("was saved by rank ", rank, " in parts that overlap, which no program of this ",
+                                   "version writes: `backstay verify` says more"));
   if (spec.save)
     return mismatch(spec.name,
                     "was left out of the line, as a declared computation overwrites it, and is protected by "
@@ -282,10 +336,15 @@ Result<RegionPlan> plan_left_out(const RegionSpec& spec, const SavedRegions& sav
                     cat("was left out in part (by ", counted(saved_ranks, "rank"), "), so that it comes back ",
                         "only on as many ranks, where each has the same part of it"));
   RegionPlan plan;
-  plan.shape = spec.view().shape;
   plan.left_out = true;
-  if (std::all_of(entries.begin(), entries.end(), [](const auto& e) { return e.second->made; }))
+  plan.shape = spec.view().shape;
+  if (std::all_of(entries.begin(), entries.end(), [](const auto& e) { return e.second->made; })) {
     plan.as_made = entries.begin()->second;
+    return plan;
+  }
+  auto shape = shape_of_left_out(spec, entries, saved_ranks, rank, size);
+  if (!shape) return shape.failure();
+  if (*shape) plan.shape = std::move(**shape);
   return plan;
 }
 
@@ -332,6 +391,7 @@ std::optional<RegionPlan> plan_own(const RegionSpec& spec, const SavedRegions& s
     if (!check_kind(spec, *ref.about) || !(spec.placement == ref.about->placement) ||
         ref.about->part.has_value() != first.part.has_value() || (first.part && ref.about->part->of != first.part->of))
       return {};
+  if (parts_overlap(mine)) return {};
   return first.part ? take_parts(mine) : take_whole(mine.front());
 }
 

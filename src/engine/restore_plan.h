@@ -53,6 +53,7 @@ struct RegionPlan {
   bool whole = false;                        ///< one piece that is exactly the memory
   bool left_out = false;                     ///< the pieces are not all of it, as the rest was left out of the line
   const format::LeftOut* as_made = nullptr;  ///< as the beginning of the program makes it: the entry that says so
+  std::vector<region::Box> made;             ///< where only some ranks' blocks are: those parts of the target
 };
 
 /// Code::mismatch, with a sentence: missing, another type, placement or global shape, other number of ranks for

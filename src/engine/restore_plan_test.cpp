@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backstay/session.hpp"
+#include "base/text.h"
 
 namespace backstay::engine {
 namespace {
@@ -103,10 +104,62 @@ TEST(restore_plan, on_other_ranks_all_or_none_have_left_a_region_out) {
             std::string::npos);
 }
 
+/// A vector that the line gives its length.
+TEST(restore_plan, what_all_left_out_is_dealt_out_to_other_ranks_or_refused) {
+  std::vector<double> data;
+  const std::vector<format::Table> t{{"j", 1, "f", {}, {{0, "u", {5}}, {1, "u", {4}}}}};
+  const auto shape_of = [&](Placement placement, int rank, int size) {
+    RegionSpec u = spec(std::move(placement));
+    u.view = [&] { return detail::dense_view(data.data(), {0}, sizeof(double)); };
+    u.reshape = [&](const Extents& shape) { return detail::dense_view(data.data(), shape, sizeof(double)); };
+    auto plan = plan_region(u, SavedRegions(t), 2, rank, size);
+    return plan ? cat(plan->shape[0]) : plan.failure().what;
+  };
+  EXPECT_EQ(shape_of(distributed_list(), 0, 1), "9");
+  EXPECT_EQ(shape_of(distributed_list(), 0, 4), "3");
+  EXPECT_EQ(shape_of(distributed_list(), 3, 4), "2");
+  EXPECT_EQ(shape_of(distributed_list(), 1, 2), "4");
+  EXPECT_NE(shape_of(rank_private(), 0, 1).find("nobody knows how long it is to be; run on 2 ranks"),
+            std::string::npos);
+}
+
+TEST(restore_plan, what_the_beginning_of_the_program_makes_is_there_beside_what_others_saved) {
+  std::vector<double> data(6);
+  RegionSpec u = spec(block({9}, {0}, {6}));
+  u.view = [&] { return detail::dense_view(data.data(), {6}, sizeof(double)); };
+  std::vector<format::Table> t = tables({saved(0, {3}, block({9}, {0}, {3}))});
+  for (int rank : {1, 2}) {
+    format::LeftOut entry{rank, "u", {3}};
+    entry.lower = Extents{3 * rank};
+    if (rank == 1) entry.made = 77;
+    t.push_back({"j", 1, "f", {}, {entry}});
+  }
+  const auto plan = plan_region(u, SavedRegions(t), 3, 0, 2);
+  ASSERT_TRUE(plan.ok()) << plan.failure().what;
+  EXPECT_EQ(plan->pieces.size(), 1U);
+  EXPECT_EQ(plan->made, (std::vector<region::Box>{{{3}, {6}}}));
+  EXPECT_EQ(plan->as_made, nullptr);
+  u.placement = block({9}, {6}, {9});
+  u.view = [&] { return detail::dense_view(data.data(), {3}, sizeof(double)); };
+  EXPECT_TRUE(plan_region(u, SavedRegions(t), 3, 1, 2)->made.empty());
+}
+
 format::Segment part(int rank, Extents at, Extents shape, Extents of, Placement placement) {
   auto out = saved(rank, std::move(shape), std::move(placement));
   out.part = format::Part{std::move(of), std::move(at)};
   return out;
+}
+
+/// Of an altered file: together they are as many elements as there are.
+TEST(restore_plan, parts_that_overlap_are_refused) {
+  RegionSpec u = spec({});
+  std::vector<double> data(4);
+  u.view = [&] { return detail::dense_view(data.data(), {4}, sizeof(double)); };
+  const auto t = tables({part(0, {0}, {2}, {4}, {}), part(0, {1}, {2}, {4}, {})});
+  EXPECT_FALSE(plan_own(u, SavedRegions(t), 0));
+  const auto plan = plan_region(u, SavedRegions(t), 1, 0, 1);
+  ASSERT_FALSE(plan.ok());
+  EXPECT_NE(plan.failure().what.find("in parts that overlap"), std::string::npos) << plan.failure().what;
 }
 
 TEST(restore_plan, parts_of_a_region_come_back_to_their_places) {

@@ -75,10 +75,15 @@ std::vector<std::string> Declared::changed_by(std::size_t computation) const {
   return out;
 }
 
+bool Declared::uses(std::size_t computation, const std::string& region) const {
+  const auto& accesses = computations_[computation].accesses;
+  return std::ranges::find(accesses, region, &NamedAccess::region) != accesses.end();
+}
+
 bool Declared::names(const std::string& region) const {
-  return std::ranges::any_of(computations_, [&](const Named& named) {
-    return std::ranges::find(named.accesses, region, &NamedAccess::region) != named.accesses.end();
-  });
+  for (std::size_t i = 0; i < size(); ++i)
+    if (uses(i, region)) return true;
+  return false;
 }
 
 std::string Declared::signature_of(std::size_t computation) const {

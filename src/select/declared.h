@@ -33,6 +33,7 @@ class Declared {
   [[nodiscard]] Result<Effects> effects_on(std::size_t computation, const std::vector<Region>& regions) const;
   /// The names of the regions that it uses.
   [[nodiscard]] std::vector<std::string> regions_of(std::size_t computation) const;
+  [[nodiscard]] bool uses(std::size_t computation, const std::string& region) const;
   /// Some computation uses it.
   [[nodiscard]] bool names(const std::string& region) const;
   /// The names of those that it may change.

@@ -96,6 +96,25 @@ Result<Replay> Replay::open(ByteView encoded, std::vector<std::string> names) {
   return replay;
 }
 
+bool Replay::begins(Replay shorter, Replay longer) {
+  if (shorter.events_ > longer.events_) return false;
+  const auto take = [](Replay& replay, std::size_t bytes) {
+    const auto left = ByteView(replay.results_).subspan(replay.next_result_);
+    const auto out = left.first(std::min(bytes, left.size()));
+    replay.next_result_ += out.size();
+    return out;
+  };
+  while (!shorter.at_end()) {
+    const Event event = shorter.next();
+    if (!(longer.next() == event)) return false;
+    const std::size_t bytes = event.is_result() ? event.value() : 0;
+    if (!std::ranges::equal(take(shorter, bytes), take(longer, bytes))) return false;
+    shorter.pass();
+    longer.pass();
+  }
+  return true;
+}
+
 void Replay::find_surprise() {
   surprise_.reset();
   if (next_surprise_ >= surprises_.size()) return;

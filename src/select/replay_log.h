@@ -92,6 +92,8 @@ class Replay {
  public:
   /// What the computations are called in sentences. Code::corrupt: these are not the bytes of a log.
   static Result<Replay> open(ByteView encoded, std::vector<std::string> names);
+  /// The events of `shorter`, with their results, are the first ones of `longer`; nothing of either was replayed.
+  static bool begins(Replay shorter, Replay longer);
   [[nodiscard]] bool at_end() const { return done_ == events_; }
   [[nodiscard]] bool next_is(std::uint32_t computation) const {
     return !at_end() && next() == Event::computation(computation);

@@ -13,29 +13,69 @@ namespace {
 constexpr std::uint32_t checkpoint_event = 0;  // computations follow
 std::uint32_t event_of(std::size_t computation) { return static_cast<std::uint32_t>(computation) + 1; }
 constexpr std::uint64_t version = 1;
-}  // namespace
 
-Result<void> Way::go_again(ByteView saved) {
-  WireReader in(saved);
+struct Saved {
+  std::uint64_t place = 0, beginning = 0;
+  std::vector<std::string> declared;
+  std::optional<Replay> replay;
+};
+
+Result<Saved> parsed(ByteView bytes) {
+  WireReader in(bytes);
   if (in.number<std::uint64_t>() != version)
     return fail(Code::version, "the log of computations was written by another version of backstay: use that one");
-  place_ = in.number<std::uint64_t>();
-  beginning_ = in.number<std::uint64_t>();
+  Saved out;
+  out.place = in.number<std::uint64_t>();
+  out.beginning = in.number<std::uint64_t>();
   const auto count = in.number<std::uint64_t>();
   std::vector<std::string> names{"a call of checkpoint()"};
-  declared_then_.clear();
   for (std::uint64_t i = 0; i < count && in.complete(); ++i) {
-    declared_then_.push_back(in.text());
-    names.push_back(declared_then_.back());
+    out.declared.push_back(in.text());
+    names.push_back(out.declared.back());
   }
   const ByteView log = in.bytes();
   if (!in.complete() || !in.at_end()) return fail(Code::corrupt, "the log of computations is damaged");
   auto replay = Replay::open(log, std::move(names));
   if (!replay) return replay.failure();
-  if (place_ == 0 || place_ > replay->events() || beginning_ > place_)
+  if (out.place == 0 || out.place > replay->events() || out.beginning > out.place)
     return fail(Code::corrupt, "the log of computations is damaged");
+  out.replay.emplace(std::move(*replay));
+  return out;
+}
+
+/// Of two ranks, for one line.
+bool begins(Saved& shorter, Saved& longer) {
+  return shorter.place == longer.place && shorter.beginning == longer.beginning &&
+         shorter.declared == longer.declared && Replay::begins(std::move(*shorter.replay), std::move(*longer.replay));
+}
+}  // namespace
+
+Result<ByteView> Way::furthest(const std::vector<ByteView>& saved) {
+  ByteView out = saved.front();
+  for (const auto& other : saved) {
+    if (std::ranges::equal(other, out)) continue;
+    auto a = parsed(out), b = parsed(other);
+    if (!a) return a.failure();
+    if (!b) return b.failure();
+    const bool is_further = b->replay->events() > a->replay->events();
+    if (!(is_further ? begins(*a, *b) : begins(*b, *a)))
+      return fail(Code::mismatch,
+                  "the ranks that saved it went different ways, so that it is replayed on as many ranks only, and they "
+                  "were ",
+                  saved.size());
+    if (is_further) out = other;
+  }
+  return out;
+}
+
+Result<void> Way::go_again(ByteView bytes) {
+  auto saved = parsed(bytes);
+  if (!saved) return saved.failure();
+  place_ = saved->place;
+  beginning_ = saved->beginning;
+  declared_then_ = std::move(saved->declared);
   is_as_then_.assign(declared_then_.size(), false);
-  replay_.emplace(std::move(*replay));
+  replay_.emplace(std::move(*saved->replay));
   return {};
 }
 

@@ -34,6 +34,9 @@ class Way {
   Way(const Way&) = delete;
   Way& operator=(const Way&) = delete;
 
+  /// Of what ranks saved with one line: each up to where it had handed the line over, so that the others are the
+  /// beginning of this one. Code::mismatch: they went different ways. Code::corrupt, Code::version: as go_again().
+  static Result<ByteView> furthest(const std::vector<ByteView>& saved);
   /// The way that `saved` holds is gone again. Code::corrupt: it is none.
   Result<void> go_again(ByteView saved);
   /// The place where the line was taken is still ahead.

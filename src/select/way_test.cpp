@@ -151,6 +151,33 @@ TEST(way, computations_that_are_declared_otherwise_are_found) {
       "writes f in the run that saved the line: declare the same computations in the same order");
 }
 
+TEST(way, of_ranks_that_went_one_way_the_one_that_went_on_furthest_is_followed) {
+  const Declared declared = two();
+  // So many computations behind the place, of which each returned `result`.
+  const auto saved = [&](int behind, double result) {
+    Way way;
+    EXPECT_EQ(*way.computation(0, declared), Way::Turn::run);
+    EXPECT_EQ(*way.checkpoint(), Way::Turn::run);
+    way.mark();
+    for (int i = 0; i < behind; ++i) {
+      EXPECT_EQ(*way.computation(static_cast<std::size_t>(i % 2), declared), Way::Turn::run);
+      EXPECT_TRUE(way.computed(std::as_writable_bytes(std::span(&result, 1))));
+    }
+    return *way.save(declared);
+  };
+  const std::string at_once = saved(0, 1), one = saved(1, 1), three = saved(3, 1), other = saved(2, 2);
+  const auto furthest = Way::furthest({as_bytes(one), as_bytes(three), as_bytes(at_once), as_bytes(one)});
+  ASSERT_TRUE(furthest) << furthest.failure().what;
+  EXPECT_EQ(as_text(*furthest), three);
+  EXPECT_EQ(as_text(*Way::furthest({as_bytes(other), as_bytes(at_once)})), other);
+  for (const auto& last : {other, two_steps(declared)}) {
+    const auto refused = Way::furthest({as_bytes(at_once), as_bytes(three), as_bytes(last)});
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.failure().code, Code::mismatch);
+  }
+  EXPECT_EQ(Way::furthest({as_bytes(one), as_bytes("nothing")}).failure().code, Code::version);
+}
+
 TEST(way, damaged_bytes_are_refused_or_end_early) {
   const Declared declared = two();
   const std::string saved = two_steps(declared);

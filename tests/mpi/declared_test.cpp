@@ -156,6 +156,46 @@ TEST(declared_on_other_ranks, what_some_left_out_comes_back_as_far_as_others_sav
   EXPECT_EQ(resume_on_half(usual(dir.path()), 1), "");
 }
 
+/// Rank 0 alone changes what the beginning of the program makes, so that the others need not save it.
+TEST(declared_on_other_ranks, what_the_beginning_makes_on_some_ranks_is_there_beside_what_others_saved) {
+  if (size_of() < 2 || size_of() % 2 != 0) GTEST_SKIP() << "needs an even number of ranks";
+  const SharedDirectory dir;
+  const auto options = usual(dir.path());
+  const auto sum_after = [&](MPI_Comm comm, int steps) {
+    Session session(comm, options);
+    const std::int64_t all = count * size_of(), mine = all / session.size(), first = mine * session.rank();
+    std::vector<double> coefficients(static_cast<std::size_t>(mine)), u(coefficients);
+    int step = 0;
+    for (auto& [name, field] : {std::pair("coefficients", &coefficients), std::pair("u", &u)})
+      session.protect(name, *field, block({all}, {first}, {first + mine}));
+    session.protect("step", step);
+    const auto begin = session.declare("begin", {writes("coefficients")});
+    const auto touch = session.declare("touch", {updates("coefficients")});
+    const auto move = session.declare("move", {reads("coefficients"), updates("u")});
+    session.compute(begin, [&] { std::iota(coefficients.begin(), coefficients.end(), first); });
+    session.init_done();
+    session.resume();
+    for (; step < steps; ++step) {
+      session.checkpoint();
+      if (session.rank() == 0) session.compute(touch, [&] { coefficients[0] += 1; });
+      session.compute(move, [&] {
+        for (std::size_t i = 0; i < u.size(); ++i) u[i] += coefficients[i] * (step + 1);
+      });
+    }
+    session.wait();
+    double sum = std::accumulate(u.begin(), u.end(), 0.0), total = 0;
+    MPI_Allreduce(&sum, &total, 1, MPI_DOUBLE, MPI_SUM, comm);
+    return total;
+  };
+  (void)sum_after(MPI_COMM_WORLD, 4);
+  const auto n = static_cast<double>(count * size_of());
+  const double right = 21 * n * (n - 1) / 2 + 1 * 1 + 2 * 2 + 3 * 3 + 4 * 4 + 5 * 5 + 6 * 6;
+  const Half half;
+  if (half.comm() != MPI_COMM_NULL) {
+    EXPECT_EQ(sum_after(half.comm(), 6), right);
+  }
+}
+
 TEST(declared_on_ranks, each_rank_has_its_own_part_back) {
   const SharedDirectory dir;
   const Options options = usual(dir.path());

@@ -146,6 +146,59 @@ TEST(replay, ranks_that_all_went_one_way_are_replayed_by_fewer) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/// All compute the same in the same order; what rank 0 saves it decides elsewhere, as its boundary is read there.
+TEST(replay, ranks_that_decide_a_line_at_different_places_went_one_way) {
+  if (size_of() < 2 || size_of() % 2 != 0) GTEST_SKIP() << "needs an even number of ranks";
+  const SharedDirectory dir;
+  const auto run = [&](MPI_Comm comm, int steps) {
+    Session session(comm, usual(dir.path()));
+    const std::int64_t all = 6 * size_of(), mine = all / session.size(), first = mine * session.rank();
+    const std::int64_t edge = session.rank() == 0 ? 1 : 0;
+    std::vector<double> u(static_cast<std::size_t>(mine)), w(u);
+    for (auto& [name, field] : {std::pair("u", &u), std::pair("w", &w)})
+      session.protect(name, *field, block({all}, {first}, {first + mine}));
+    const auto begin = session.declare("begin", {writes("u"), writes("w")});
+    const auto boundary = session.declare("boundary", {reads("w").in({{0, edge}}), writes("u").in({{0, edge}})});
+    const auto middle = session.declare("middle", {reads("u"), writes("w")});
+    const auto update = session.declare("update", {reads("w"), updates("u")});
+    const bool resumed = session.replay().resumed;
+    session.compute(begin, [&] {
+      for (std::size_t i = 0; i < u.size(); ++i) u[i] = w[i] = static_cast<double>(first) + static_cast<double>(i);
+    });
+    for (int step = 0; step < steps; ++step) {
+      session.checkpoint();
+      session.compute(boundary, [&] {
+        if (edge > 0) u[0] = w[0] + 1;
+      });
+      session.compute(middle, [&] {
+        for (std::size_t i = 0; i < u.size(); ++i) w[i] = u[i] / 2 + step;
+      });
+      session.compute(update, [&] {
+        for (std::size_t i = 0; i < u.size(); ++i) u[i] += w[i];
+      });
+    }
+    session.wait();
+    double sum = 0, total = 0;
+    for (const double x : u) sum += x;
+    MPI_Allreduce(&sum, &total, 1, MPI_DOUBLE, MPI_SUM, comm);
+    return std::pair(resumed, total);
+  };
+  (void)run(MPI_COMM_WORLD, 4);
+  MPI_Comm half = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank_of() < size_of() / 2 ? 0 : MPI_UNDEFINED, 0, &half);
+  double again = 0;
+  if (half != MPI_COMM_NULL) {
+    const auto [resumed, total] = run(half, 6);
+    EXPECT_TRUE(resumed);
+    again = total;
+    MPI_Comm_free(&half);
+  }
+  MPI_Bcast(&again, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+  if (rank_of() == 0) std::filesystem::remove_all(dir.path());
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_EQ(run(MPI_COMM_WORLD, 6), std::pair(false, again));
+}
+
 /// Each rank computes as often as it says.
 void compute_often(Session& session, int times) {
   std::vector<double> u(4);
