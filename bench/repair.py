@@ -2,9 +2,9 @@
 
     python bench/repair.py --runs 20            # 8 ranks and 2 spares, 64 MiB a rank, memory with parity
 
-The time is the longest one between the ends of two steps on rank 0, which is not lost: finding out, coming together,
-rebuilding and rolling back, and the step itself. Launched again: the same program, data at `shared` on /dev/shm, by
-`backstay run`, whose pause of 1 s before a launch is in it and is also named without.
+The time is the longest one between the ends of two steps on rank 0, whoever that is: noticing, coming together, rebuilding
+and rolling back, and the step itself. Any rank is lost. Launched again: the same program, data at `shared` on /dev/shm,
+by `backstay run`, whose pause of 1 s before a launch is in it and is also named without.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ COMMAND = [sys.executable, "-c", "from backstay.cli import main; exit(main())"]
 PAUSE = 1.0  # of `backstay run` before it launches again
 
 
-def longest_gap(times: Path) -> float:
+def gap_and_step(times: Path) -> tuple[float, float]:
+    """Seconds: the longest time between the ends of two steps, and what a step takes."""
     moments = [float(word) for word in times.read_text().split()]
-    return max(later - earlier for earlier, later in zip(moments, moments[1:], strict=False))
+    between = [later - earlier for earlier, later in zip(moments, moments[1:], strict=False)]
+    return max(between), statistics.median(between)
 
 
 def parts(text: str) -> tuple[float, float, float]:
@@ -40,7 +42,8 @@ def parts(text: str) -> tuple[float, float, float]:
     return found[0], found[1], found[2] - found[1]
 
 
-def measure(program: Path, options: argparse.Namespace, spares: int, lost: str, extra: list[str]) -> tuple[float, str]:
+def measure(program: Path, options: argparse.Namespace, spares: int, lost: str, extra: list[str]) -> tuple:
+    """Seconds of standing still and of a step, and what was said."""
     with tempfile.TemporaryDirectory(prefix="backstay-repair.", dir="/dev/shm") as directory:
         times = Path(directory) / "times"
         flags = ["-n", options.ranks, "--spares", spares, "--nodes", options.ranks + spares, "--kill", lost]
@@ -49,7 +52,7 @@ def measure(program: Path, options: argparse.Namespace, spares: int, lost: str, 
         ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
         if ended.returncode != 0:
             raise SystemExit(f"repair.py: {shlex.join(command)} ended with {ended.returncode}\n{ended.stderr}")
-        return longest_gap(times), ended.stderr
+        return *gap_and_step(times), ended.stderr
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -68,23 +71,26 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 def run(options: argparse.Namespace) -> dict:
     """A row for `./dev bench`."""
     chance = random.Random(options.seed)
-    gaps, together, rebuilt, back, again = [], [], [], [], []
+    gaps, steps, together, rebuilt, back, again = [], [], [], [], [], []
     for number in range(options.runs):
-        lost = f"{chance.randrange(1, options.ranks)}@{chance.randrange(60, options.steps - 30)}"
+        lost = f"{chance.randrange(options.ranks)}@{chance.randrange(60, options.steps - 30)}"
         memory = ["--levels", "memory", "--opt", "memory.redundancy=rs(3,1)", "--opt", "policy=wait"]
-        gap, text = measure(options.program, options, options.spares, lost, memory)
+        gap, step, text = measure(options.program, options, options.spares, lost, memory)
         gaps.append(gap)
+        steps.append(step)
         for name, seconds in zip((together, rebuilt, back), parts(text), strict=True):
             name.append(seconds)
         if number < max(1, options.runs // 5):  # a launch is long, and differs less
             again.append(measure(options.program, options, 0, lost, ["--levels", "shared", "--opt", "policy=wait"])[0])
-    found = [gap - sum(others) for gap, *others in zip(gaps, together, rebuilt, back, strict=True)]
+        if (number + 1) % 20 == 0:
+            print(f"{number + 1} of {options.runs} losses", file=sys.stderr, flush=True)
+    found = [gap - sum(others) for gap, *others in zip(gaps, steps, together, rebuilt, back, strict=True)]
     launch = statistics.median(again)
     row = {
         "what": "repair", "store": "shm", "ranks": options.ranks, "spares": options.spares, "mib": options.mib,
         "runs": len(gaps), "gaps": gaps, "launches": again, "median": statistics.median(gaps), "worst": max(gaps),
         "together": statistics.median(together), "rebuilt": statistics.median(rebuilt), "back": statistics.median(back),
-        "noticing": statistics.median(found),
+        "noticing": statistics.median(found), "step": statistics.median(steps),
         "launched_again": launch, "times_faster": launch / statistics.median(gaps),
         "times_faster_without_pause": (launch - PAUSE) / statistics.median(gaps),
     }  # fmt: skip
@@ -96,8 +102,8 @@ def told(row: dict) -> str:
         f"{row['ranks']} ranks, {row['spares']} spares, {row['mib']} MiB a rank in memory with rs(3,1), {row['runs']} "
         f"losses:\n"
         f"  from the last step before a loss to the next: median {row['median']:.3f} s, worst {row['worst']:.3f} s\n"
-        f"  of it: finding out and a step {row['noticing']:.3f} s, coming together {row['together']:.3f} s, rebuilding "
-        f"{row['rebuilt']:.3f} s, rolling back {row['back']:.3f} s (medians)\n"
+        f"  of it: noticing {row['noticing']:.3f} s, coming together {row['together']:.3f} s, rebuilding "
+        f"{row['rebuilt']:.3f} s, rolling back {row['back']:.3f} s, a step {row['step']:.3f} s (medians)\n"
         f"  launched again ({len(row['launches'])} times): median {row['launched_again']:.2f} s, "
         f"{row['times_faster']:.1f} times as long; without the pause of `backstay run` "
         f"{row['times_faster_without_pause']:.1f} times"
