@@ -46,8 +46,10 @@ DECLARED = ["--n", "48", "--steps", "60"]  # of clover3d, in pairs with and with
 PAIRS = 5
 
 
-def told_by(words: list) -> str:
-    ended = subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=900, check=False)
+def told_by(words: list, options: dict | None = None) -> str:
+    """What it says; `options` of the library."""
+    env = os.environ | {f"BACKSTAY_{name.upper()}": str(value) for name, value in (options or {}).items()}
+    ended = subprocess.run([*map(str, words)], env=env, capture_output=True, text=True, timeout=900, check=False)
     if ended.returncode != 0:
         raise SystemExit(f"saved.py: {' '.join(map(str, words))} ended with {ended.returncode}\n{ended.stderr[-2000:]}")
     return ended.stdout
@@ -86,9 +88,9 @@ def end_of(build: Path, name: str, every: int, level: str) -> tuple[float, dict]
     return end["time"] - start["time"], end | {"bytes": int(lines[-1]) if lines else 0}
 
 
-def mpirun(ranks: int, words: list) -> str:
+def mpirun(ranks: int, words: list, options: dict | None = None) -> str:
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    return told_by(["mpirun", *root, "--oversubscribe", "-n", ranks, *words])
+    return told_by(["mpirun", *root, "--oversubscribe", "-n", ranks, *words], options)
 
 
 def copy_of(build: Path, size: int, step: float) -> dict:
@@ -160,9 +162,11 @@ def declarations_of(build: Path, computation: dict, replay: dict) -> dict:
         both = {}
         for plain in (True, False) if turn % 2 == 0 else (False, True):
             with tempfile.TemporaryDirectory(prefix="backstay-saved.", dir="/dev/shm") as directory:
-                flags = ["run", "-n", 1, "--every", 10**9, "--dir", f"{directory}/ck", "--", *program]
                 start = time.monotonic()
-                told_by([*COMMAND, *flags]) if not plain else mpirun(1, [*program, "--plain"])
+                if plain:
+                    mpirun(1, [*program, "--plain"])
+                else:
+                    mpirun(1, program, {"every": 10**9, "dir": f"{directory}/ck"})
                 both[plain] = time.monotonic() - start
                 if not plain:
                     log = Path(directory, "ck", "events.jsonl").read_text().splitlines()
@@ -201,7 +205,7 @@ def told(row: dict) -> str:
         return (
             f"declarations of {row['program']}, no checkpoint due: {row['computations']} computations a step of "
             f"{row['ns']:.0f} ns are {row['percent']:.4f} % of a step of {1e3 * row['step_s']:.1f} ms; pairs of whole "
-            f"runs, under `backstay run` with a session and under mpirun without: {row['longer']:.3f} x (median of "
+            f"runs, start of MPI and all, with a session and without: {row['longer']:.3f} x (median of "
             f"{len(ratios)}, {min(ratios):.3f} to {max(ratios):.3f})"
         )
     if row["what"] == "restored":
