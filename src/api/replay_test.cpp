@@ -828,8 +828,8 @@ TEST_F(ReplayTest, advice_is_told_in_the_end) {
 
 // ---- random programs -----------------------------------------------------------------------------------------------
 
-/// Loops in loops whose lengths follow from what is computed and from random numbers, over three arrays; a hash of all
-/// that the program could know in the end.
+/// Loops in loops whose lengths follow from what is computed and from random numbers, over three arrays, which
+/// change their size where some computations overwrite them; a hash of all that the program could know in the end.
 class Program {
  public:
   /// Stopped at computation `until`, if it is not negative. `told`: the random numbers; more come as they are needed.
@@ -877,9 +877,11 @@ class Program {
       for (const auto& [a, mode] : uses_[c])
         if (mode != 1)
           for (const double x : data_[a]) sum = sum * 0.5 + x;
-      for (const auto& [a, mode] : uses_[c])
-        if (mode != 0)
-          for (double& x : data_[a]) x = sum = sum * 0.75 + 0.125;
+      for (const auto& [a, mode] : uses_[c]) {
+        if (mode == 0) continue;
+        if (mode == 1 && c % 2 == 0) data_[a].resize(3 + static_cast<std::uint64_t>(sum * 1000) % 6);
+        for (double& x : data_[a]) x = sum = sum * 0.75 + 0.125;
+      }
       return sum;
     });
   }
