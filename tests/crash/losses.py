@@ -20,7 +20,7 @@ def run_campaign(large: bool, seed: int) -> Outcome:
     programs = repairs.applications(repairs.built(), 1200)
     tally = repairs.campaign(repairs.Choice(programs), online, seed)
     opened = openings.campaign(programs, opening, seed)
-    again, failures = without_spares(each_mix, seed)
+    again, failures = without_spares(each_mix, seed, large)
     return Outcome(
         f"{repairs.told(tally)}; {openings.told(opened)}; without spares, {again.kills} kills ({again.node_kills} of "
         f"whole nodes) in {len(kills.MIXES)} mixes of levels, {again.ends} jobs launched again to their bit-identical "
@@ -29,7 +29,7 @@ def run_campaign(large: bool, seed: int) -> Outcome:
     )
 
 
-def without_spares(each_mix: int, seed: int) -> tuple[kills.Tally, list[str]]:
+def without_spares(each_mix: int, seed: int, large: bool) -> tuple[kills.Tally, list[str]]:
     stepper, steps = repairs.applications(repairs.built(), 1)[0].program, 2500
     out, failures = kills.Tally(), []
     with tempfile.TemporaryDirectory(prefix="backstay-kills.") as directory:
@@ -37,6 +37,8 @@ def without_spares(each_mix: int, seed: int) -> tuple[kills.Tally, list[str]]:
     for mix in kills.MIXES:
         one = kills.campaign(stepper, mix, each_mix, steps, seed, 5, expected)
         failures += one.failures
+        if large:
+            print(f"without spares: {mix}, {len(failures)} failed", file=sys.stderr, flush=True)
         out.kills, out.node_kills, out.ends = (
             out.kills + one.kills,
             out.node_kills + one.node_kills,

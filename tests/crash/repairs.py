@@ -339,6 +339,8 @@ def campaign(choice: Choice, runs: int, seed: int) -> Tally:
             print(report, file=sys.stderr, flush=True)
         else:
             shutil.rmtree(directory, ignore_errors=True)
+        if tally.runs % 40 == 0:
+            print(f"repairs: {tally.runs} of {runs} runs, {len(tally.failures)} failed", file=sys.stderr, flush=True)
     return tally
 
 
