@@ -2,9 +2,9 @@
 
     python bench/repair.py --runs 20            # 8 ranks and 2 spares, 64 MiB a rank, memory with parity
 
-The time is the longest one between the ends of two steps on rank 0, whoever that is: noticing, coming together, rebuilding
-and rolling back, and the step itself. Any rank is lost. Launched again: the same program, data at `shared` on /dev/shm,
-by `backstay run`, whose pause of 1 s before a launch is in it and is also named without.
+The time is the longest one between the ends of two steps on rank 0, whoever that is: noticing, coming together,
+rebuilding and rolling back, and the step itself. Any rank is lost. Launched again: the same program, data at `shared`
+on /dev/shm, by `backstay run`, whose pause of 1 s before a launch is in it and is also named without.
 """
 
 from __future__ import annotations

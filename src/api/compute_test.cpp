@@ -439,6 +439,84 @@ TEST_F(ComputeTest, a_count_of_steps_that_a_computation_reads_is_saved_though_no
   EXPECT_EQ(run_to(6), 15);
 }
 
+/// A region that changes between the end of the beginning and the first line, or is protected as other memory then.
+TEST_F(ComputeTest, what_changes_behind_the_beginning_is_not_as_made) {
+  for (const bool as_other_memory : {false, true}) {
+    fs::remove_all(dir_);
+    const auto run_to = [&](int last) {
+      std::vector<double> u(8), c(20000, 2), other(20000, 3);
+      int step = 0;
+      Session run(alone, options());
+      run.protect("u", u);
+      run.protect("c", c);
+      run.protect("step", step);
+      const auto use = run.declare("use", {reads("c"), updates("u")});
+      run.init_done();
+      const bool again = run.resume().resumed;
+      if (as_other_memory) {
+        run.unprotect("c");
+        if (again) other = c;
+        run.protect("c", other);
+      } else if (!again) {
+        std::fill(c.begin(), c.end(), 3);
+      }
+      for (; step < last; ++step) {
+        run.checkpoint();
+        run.compute(use, [&] { u[0] += as_other_memory ? other[19999] : c[19999]; });
+      }
+      run.wait();
+      return u[0];
+    };
+    EXPECT_EQ(run_to(4), 12);
+    EXPECT_EQ(run_to(6), 18);
+  }
+}
+
+/// It makes the region longer that it writes only then, so that its range does not fit before.
+TEST_F(ComputeTest, a_range_that_fits_later_refuses_nobody_who_overwrites_what_is_missing) {
+  for (const bool again : {false, true}) {
+    std::vector<double> f(8, 1), list(4, 1);
+    Session run(alone, options());
+    run.protect("f", f);
+    run.protect("list", list);
+    list.resize(8);
+    const auto build = run.declare("build", {writes("list").in({{0, 8}}), writes("f")});
+    list.resize(4);
+    const auto look = run.declare("look", {reads("f")});
+    run.resume();
+    if (!again) run.checkpoint();
+    EXPECT_EQ(refusal([&] {
+                run.compute(build, [&] {
+                  list.resize(8);
+                  std::fill(f.begin(), f.end(), 2);
+                });
+                run.compute(look, [] {});
+              }),
+              "nothing was refused");
+    run.wait();
+  }
+}
+
+/// What the outer one overwrites the inner one finds as that has left it.
+TEST_F(ComputeTest, a_computation_inside_of_one_that_overwrites_what_it_reads_needs_nothing_of_before) {
+  for (const bool again : {false, true}) {
+    std::vector<double> f(10, 7);
+    Session run(alone, options());
+    run.protect("f", f, distributed_list());
+    const auto outer = run.declare("outer", {writes("f")});
+    const auto inner = run.declare("inner", {reads("f").in({{0, 5}})});
+    EXPECT_EQ(run.resume().resumed, again);
+    run.checkpoint();
+    run.compute(outer, [&] {
+      std::fill(f.begin(), f.end(), 9);
+      run.compute(inner, [] {});
+    });
+    EXPECT_EQ(run.status().left_out_bytes, again ? 0U : 80U);  // that line is there already
+    run.wait();
+    EXPECT_EQ(run.status().last_error, "");
+  }
+}
+
 TEST_F(ComputeAgainTest, as_long_as_nothing_declares_it_no_line_is_saved) {
   go_on([](Session&, Computation, Computation) {});
   std::vector<double> u(10), f(10);

@@ -45,6 +45,7 @@ void Session::protect(RegionSpec spec) {
     (void)regions.remove(name).ok();
     detail::raise(storable.failure());
   }
+  impl_->note_exchanged(name);
 }
 
 void Session::unprotect(std::string_view name) {
@@ -53,6 +54,7 @@ void Session::unprotect(std::string_view name) {
   impl_->decide();
   const bool is_static = impl_->statics().find(name) != nullptr;
   detail::value_or_throw((is_static ? impl_->statics() : impl_->regions()).remove(name));
+  impl_->note_exchanged(std::string(name));
 }
 
 Session::AsStatic::AsStatic(Session& run) : run_(run) { run_.impl_->protects_statics = true; }

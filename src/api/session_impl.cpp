@@ -576,7 +576,10 @@ Resumed Session::Impl::found(const Result<Resumed>& outcome) {
   const auto found = value_here(outcome);
   engine_->make_ready();
   const bool back = !found && must_resume_;
-  if (back) go_back_to_beginning();
+  if (back && !beginning_)
+    throw Error(
+        Code::rank_lost,
+        "a rank was lost, and there is no line to roll back to: start the job again (call resume() inside loop())");
   must_resume_ = false;
   if (back) {
     journal_->say("no line was whole yet: back to where loop() began");

@@ -114,6 +114,10 @@ class Session::Impl {
   Resumed replay();
   [[nodiscard]] bool replaying() const { return way_ && way_->skips(); }
   void init_done();
+  /// Behind the beginning of the program, this region is other memory than that made.
+  void note_exchanged(const std::string& region) {
+    if (engine_) engine_->note_exchanged(region);
+  }
   void save_only(const std::vector<std::string>& names);
   /// What the program was told, outside of computations or by one. A replay gives it back.
   void keep(MutableByteView value, bool of_computation);
@@ -201,7 +205,6 @@ class Session::Impl {
   /// Forgets what is protected from now on, when it is called.
   std::function<void()> what_was_protected();
   void keep_beginning();
-  void go_back_to_beginning();
   [[nodiscard]] bool a_rank_is_lost() const;
   [[nodiscard]] bool repairs() const;
   void leave_if_lost();

@@ -66,6 +66,7 @@ void Session::Impl::loop(const std::function<void()>& body) {
     }
     if (come_together(finished)) return;
     forget_what_it_protected();
+    if (beginning_) value_or_throw(engine::put_back_regions(regions_, *beginning_));
   }
 }
 
@@ -79,20 +80,12 @@ std::function<void()> Session::Impl::what_was_protected() {
   };
 }
 
-/// Until the first line is whole there is nothing else to roll back to.
+/// Until the first line is whole there is nothing else to roll back to. It is put back before the body begins again, so
+/// that what the body makes before resume() stays.
 void Session::Impl::keep_beginning() {
   if (counted_commits() > 0) return;
   beginning_.emplace();
   value_or_throw(engine::capture_regions(regions_, {rank, 1, 0}, *beginning_));
-}
-
-/// A rank was lost before the first line was whole.
-void Session::Impl::go_back_to_beginning() {
-  if (!beginning_)
-    throw Error(
-        Code::rank_lost,
-        "a rank was lost, and there is no line to roll back to: start the job again (call resume() inside loop())");
-  value_or_throw(engine::put_back_regions(regions_, *beginning_));
 }
 
 #if !BACKSTAY_HAVE_MPI

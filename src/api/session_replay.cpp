@@ -66,6 +66,7 @@ void Session::Impl::init_done() {
   else if (was_resumed_)
     return;  // what is there now is not what the beginning makes
   begin_way();
+  detail::value_or_throw(engine_->note_made());
 }
 
 void Session::Impl::save_only(const std::vector<std::string>& names) {

@@ -87,6 +87,8 @@ class Engine {
   void after(std::size_t computation, bool completed) { open_line_.after(computation, completed); }
   void decide() { open_line_.decide(); }
   void begin_way(std::set<std::string> others) { open_line_.begin_way(std::move(others)); }
+  Result<void> note_made() { return open_line_.note_made(); }
+  void note_exchanged(const std::string& region) { open_line_.note_exchanged(region); }
   void end_way() { open_line_.end_way(); }
   void save_only(std::set<std::string> names) { open_line_.save_only(std::move(names)); }
   void note(std::size_t computation) { open_line_.note(computation); }

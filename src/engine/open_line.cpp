@@ -207,7 +207,7 @@ std::uint64_t OpenLine::bytes_at_once() const {
 Result<void> OpenLine::before(std::size_t computation) {
   if (!missing_.empty()) BACKSTAY_TRY(require_there(computation));
   if (!undecided_ || computation >= undecided_->effects.size() || look_for_exchanged()) return {};
-  for (const auto& [region, elements] : undecided_->elements.read(undecided_->effects[computation])) {
+  for (const auto& [region, elements] : undecided_->elements.read(effects_from_outside(computation))) {
     undecided_->read[region].add(elements);
     if (undecided_->elements.is_decided(region)) learn(region);
     save(region, elements);
@@ -271,11 +271,24 @@ bool OpenLine::is_changed_by_a_running_one(std::size_t region) const {
   });
 }
 
+/// Inside of others: what those overwrite it finds as they have left it, which they may have done by now.
+select::Effects OpenLine::effects_from_outside(std::size_t computation) const {
+  auto out = undecided_->effects[computation];
+  if (from_.running == nullptr) return out;
+  for (const std::size_t c : *from_.running)
+    if (c < undecided_->effects.size())
+      for (const auto& outer : undecided_->effects[c])
+        for (auto& effect : out)
+          if (effect.region == outer.region) effect.reads.remove(outer.overwrites);
+  return out;
+}
+
 /// What cannot be saved in parts is saved before it is overwritten in part.
 void OpenLine::save_before_parts_change(std::size_t computation) {
   for (const auto& effect : undecided_->effects[computation]) {
     const auto waiting = undecided_->waiting.find(effect.region);
     if (effect.overwrites.empty() || waiting == undecided_->waiting.end()) continue;
+    if (is_changed_by_a_running_one(effect.region)) continue;  // before that one began it was saved, or need not be
     const auto& about = undecided_->regions[effect.region];
     if (can_be_in_parts(*from_.regions.find(about.name), about.shape)) continue;
     auto rest = waiting->second;
@@ -452,6 +465,19 @@ void OpenLine::begin_way(std::set<std::string> others) {
   made_.clear();
 }
 
+Result<void> OpenLine::note_made() {
+  for (const auto& spec : from_.regions.specs()) {
+    if (!is_as_made(spec)) continue;
+    const auto view = view_of(spec);
+    if (!view) return view.failure();
+    if (!view->run_lengths.empty()) continue;
+    const auto crc = crc_of(spec);
+    if (!crc) return crc.failure();
+    made_[spec.name] = {view->shape, *crc};
+  }
+  return {};
+}
+
 void OpenLine::note(std::size_t computation) {
   if (computation < begun_.size() && begun_[computation]) return;
   begun_.resize(std::max(begun_.size(), computation + 1));
@@ -478,23 +504,20 @@ Result<void> OpenLine::leave_out_as_made(std::set<std::string>& left_out) {
     const auto view = view_of(spec);
     if (!view) return view.failure();
     if (!view->run_lengths.empty() || spec.name.ends_with(".counts")) continue;
-    auto made = made_.find(spec.name);
-    if (made == made_.end()) {
+    const auto [made, is_new] = made_.try_emplace(spec.name, Made{view->shape});
+    bool is_changed = made->second.shape != view->shape;  // outside of computations
+    if (!is_changed && (!made->second.is_of_a_line || region::packed_size(*view, spec.type.size) <= looked_at_again)) {
       const auto crc = crc_of(spec);
       if (!crc) return crc.failure();
-      made = made_.emplace(spec.name, std::pair(view->shape, *crc)).first;
-    }
-    bool is_changed = made->second.first != view->shape;  // outside of computations
-    if (!is_changed && region::packed_size(*view, spec.type.size) <= looked_at_again) {
-      const auto crc = crc_of(spec);
-      if (!crc) return crc.failure();
-      is_changed = *crc != made->second.second;
+      is_changed = !is_new && *crc != made->second.crc;
+      made->second.crc = *crc;
+      made->second.is_of_a_line = true;
     }
     if (is_changed) {
       changed_.insert(spec.name);
       continue;
     }
-    leave_out(spec, {spec.name, view->shape, static_cast<std::int64_t>(spec.type.size)}, made->second.second);
+    leave_out(spec, {spec.name, view->shape, static_cast<std::int64_t>(spec.type.size)}, made->second.crc);
     left_out.insert(spec.name);
   }
   return {};
@@ -564,17 +587,32 @@ Result<select::Effects> OpenLine::effects_on_missing(std::size_t computation) {
 
 Result<void> OpenLine::require_there(std::size_t computation) {
   if (!uses_missing(computation)) return {};
-  const auto effects = effects_on_missing(computation);
-  if (!effects) return effects.failure();
-  for (const auto& effect : *effects) {
-    const auto& name = seen_[effect.region].name;
-    const auto missing = missing_.find(name);
-    if (missing == missing_.end() || missing->second.elements.in(effect.reads).empty()) continue;
+  const auto refused = [&](const std::string& region) {
     return fail(
-        Code::mismatch, from_.declared->signature_of(computation), ", needs region '", name, "', which the line ",
+        Code::mismatch, from_.declared->signature_of(computation), ", needs region '", region, "', which the line ",
         "that this run went on from has not: the run that saved it overwrote it first, so this one goes another ",
         "way; let it go the same way (replay() keeps what decides on it), or save all by checkpoint(now); where ",
         "save_only() says what a line holds, name it there");
+  };
+  std::map<std::string, select::BoxSet> overwritten;  // by those that this one is inside of
+  if (from_.running != nullptr)
+    for (const std::size_t outer : *from_.running)
+      if (const auto effects = effects_on_missing(outer))
+        for (const auto& effect : *effects) overwritten[seen_[effect.region].name].add(effect.overwrites);
+  const auto effects = effects_on_missing(computation);
+  if (!effects && effects.failure().code == Code::user) return effects.failure();
+  if (!effects) {  // what it does to regions as they are now cannot be told; it changes them first, perhaps
+    for (const auto& [region, missing] : missing_)
+      if (from_.declared->reads(computation, region)) return refused(region);
+    return {};
+  }
+  for (const auto& effect : *effects) {
+    const auto& name = seen_[effect.region].name;
+    const auto missing = missing_.find(name);
+    if (missing == missing_.end()) continue;
+    auto needed = missing->second.elements.in(effect.reads);
+    needed.remove(overwritten[name]);
+    if (!needed.empty()) return refused(name);
   }
   return {};
 }

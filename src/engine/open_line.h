@@ -70,6 +70,10 @@ class OpenLine {
   /// The way of the program begins here, or its beginning ends: what no computation changes from now on, a run that
   /// goes this way again makes again. Not those of `others`.
   void begin_way(std::set<std::string> others);
+  /// The beginning has made what is there now.
+  Result<void> note_made();
+  /// The memory of this region is another one now.
+  void note_exchanged(const std::string& region) { changed_.insert(region); }
   /// Nothing is made again any more.
   void end_way() { is_made_again_ = false; }
   /// From now on a line holds these regions, captured at once, and leaves out all others; none: what computations
@@ -120,6 +124,7 @@ class OpenLine {
   Result<void> require_there(std::size_t computation);
   void note_overwritten(std::size_t computation);
   bool look_for_exchanged();
+  [[nodiscard]] select::Effects effects_from_outside(std::size_t computation) const;
   void save_before_parts_change(std::size_t computation);
   void save(std::size_t region, const select::BoxSet& elements);
   [[nodiscard]] select::BoxSet needed_at_once(std::size_t region, const select::Region& about,
@@ -149,7 +154,13 @@ class OpenLine {
   bool is_made_again_ = false;              ///< what no computation changes, where the program is run again
   std::vector<bool> begun_;                 ///< computations, since the way began
   std::set<std::string> changed_;           ///< regions that those may have changed, or that do not belong to the way
-  std::map<std::string, std::pair<Extents, std::uint32_t>> made_;  ///< shapes and CRCs of regions that are as made
+  /// Of a region that is as made.
+  struct Made {
+    Extents shape;
+    std::uint32_t crc = 0;
+    bool is_of_a_line = false;  ///< and was so when the first line was taken
+  };
+  std::map<std::string, Made> made_;
   std::uint64_t left_out_bytes_ = 0;
 };
 

@@ -80,6 +80,12 @@ bool Declared::uses(std::size_t computation, const std::string& region) const {
   return std::ranges::find(accesses, region, &NamedAccess::region) != accesses.end();
 }
 
+bool Declared::reads(std::size_t computation, const std::string& region) const {
+  return std::ranges::any_of(computations_[computation].accesses, [&](const NamedAccess& access) {
+    return access.region == region && access.how.mode != Mode::write;
+  });
+}
+
 bool Declared::names(const std::string& region) const {
   for (std::size_t i = 0; i < size(); ++i)
     if (uses(i, region)) return true;

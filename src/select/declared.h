@@ -34,6 +34,8 @@ class Declared {
   /// The names of the regions that it uses.
   [[nodiscard]] std::vector<std::string> regions_of(std::size_t computation) const;
   [[nodiscard]] bool uses(std::size_t computation, const std::string& region) const;
+  /// It needs something of what the region holds before.
+  [[nodiscard]] bool reads(std::size_t computation, const std::string& region) const;
   /// Some computation uses it.
   [[nodiscard]] bool names(const std::string& region) const;
   /// The names of those that it may change.

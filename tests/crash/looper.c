@@ -9,6 +9,7 @@
  * LOOPER_COPIES=FILE: all copy a communicator that is older than the session at step 100, and process 1 does as above.
  * LOOPER_LATE=FILE: process 1 dies at step 100, as above, and the last rank sends in a communicator that rank 0 has
  * freed. LOOPER_KEEPS=1: a communicator that the body has made once is kept over repairs, against what the guide says.
+ * LOOPER_STARTS=1: the body makes what it starts from before it resumes.
  * LOOPER_STATUS=N: what all end with. LOOPER_INIT=1: what it starts from comes of messages in backstay_init. */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include <dlfcn.h>
@@ -136,6 +137,7 @@ static int body(void* user) {
             gives_up = is_me("LOOPER_MPI_GIVES_UP", &gives_up_at);
   const char *merges = getenv("LOOPER_MERGES"), *copies = getenv("LOOPER_COPIES"), *late = getenv("LOOPER_LATE");
   backstay_resumed found;
+  for (int i = 0; i < CELLS && getenv("LOOPER_STARTS") != NULL; ++i) s->cells[i] = 1;
   if (backstay_resume(s->session, &found, &error) != 0) return say("resume", &error);
   for (int i = 0; i < CELLS && !found.resumed; ++i) s->weights[i] = 0.25 + 0.5 * i / CELLS;
   if (backstay_comm(s->session, &comm, &error) != 0) return say("comm", &error);

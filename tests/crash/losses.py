@@ -6,6 +6,7 @@ spares that are launched again and again (kills.py): 1,000 runs in all, or a few
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 

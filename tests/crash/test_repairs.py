@@ -507,6 +507,17 @@ def test_who_keeps_a_communicator_over_a_repair_hears_what_the_replacement_waits
 
 
 @needs_ulfm
+def test_what_the_body_makes_before_it_resumes_stays_where_no_line_is_whole_yet(tmp_path, monkeypatch):
+    program = {"program": LOOPER, "words": ("12",), "levels": "shared", "every": 5}
+    without = result(run(tmp_path / "0", "-n", 4, **program), "sum")
+    monkeypatch.setenv("LOOPER_STARTS", "1")
+    alone = result(run(tmp_path / "a", "-n", 4, **program), "sum")
+    ended = run(tmp_path / "b", "-n", 4, "--spares", 1, "--kill", "1@1", **program)
+    assert "back to where loop() began" in ended.stderr and "launch 2" not in ended.stderr
+    assert result(ended, "sum") == alone != without, ended.stderr
+
+
+@needs_ulfm
 def test_what_is_sent_into_a_freed_communicator_reaches_no_other_one(tmp_path, monkeypatch):
     """Rank 0 leaves it at a loss that the last rank does not know of yet. Where the library lets MPI free it, about
     every third such job loses a rank more: Open MPI gives its number to the next one, where the message then comes."""
