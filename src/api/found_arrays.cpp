@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/result.h"
 #include "base/text.h"
 
 namespace backstay::api {
