@@ -1,8 +1,7 @@
 #include "api/found_arrays.h"
 
 #include <gtest/gtest.h>
-
-#include <cstdlib>
+#include <unistd.h>
 
 namespace backstay::api {
 namespace {
@@ -10,7 +9,7 @@ namespace {
 /// Some code of this program, and of the C library.
 void caller() {}
 const void* const of_program = reinterpret_cast<const char*>(&caller) + 1;
-const void* const of_c = reinterpret_cast<const char*>(&std::strtol) + 1;
+const void* const of_c = reinterpret_cast<const char*>(&getpid) + 1;
 
 class FoundArraysTest : public ::testing::Test {
  protected:
