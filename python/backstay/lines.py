@@ -417,11 +417,25 @@ def decode_table(raw: bytes, end_of_areas: int) -> Table:
     f = _Fields(_object_from(raw, "its table"), "its table")
     file = f.text("file")
     segments = [_segment_from(_Fields(item, "a segment"), file, end_of_areas) for item in f.list("segments")]
+    _require_parts_apart(segments)
     entries = [_Fields(item, "what was left out") for item in f.list("left_out")] if "left_out" in f.value else []
     left_out = tuple(
         (entry.number("by", 0, (1 << 31) - 1), entry.text("name"), _why_left_out(entry.value)) for entry in entries
     )
     return Table(job=f.text("job"), line=f.number("line"), file=file, segments=tuple(segments), left_out=left_out)
+
+
+def _require_parts_apart(segments: list) -> None:
+    parts: dict = {}
+    for segment in segments:
+        if segment.part_of is None or not segment.bytes:
+            continue
+        others = parts.setdefault((segment.rank, segment.region), [])
+        for other in others:
+            both = zip(segment.at, segment.shape, other.at, other.shape)
+            if all(a < b + m and b < a + n for a, n, b, m in both):
+                raise Problem(f"parts of the region '{segment.region}' of rank {segment.rank} overlap")
+        others.append(segment)
 
 
 def _part_from(f: _Fields, shape: tuple, placement: str) -> tuple:

@@ -207,7 +207,11 @@ std::uint64_t OpenLine::bytes_at_once() const {
 Result<void> OpenLine::before(std::size_t computation) {
   if (!missing_.empty()) BACKSTAY_TRY(require_there(computation));
   if (!undecided_ || computation >= undecided_->effects.size() || look_for_exchanged()) return {};
-  for (const auto& [region, elements] : undecided_->elements.read(effects_from_outside(computation))) {
+  const auto& effects = undecided_->effects[computation];
+  const bool is_inside = from_.running != nullptr && !from_.running->empty();
+  const auto read =
+      is_inside ? undecided_->elements.read(seen_from_outside(effects)) : undecided_->elements.read(effects);
+  for (const auto& [region, elements] : read) {
     undecided_->read[region].add(elements);
     if (undecided_->elements.is_decided(region)) learn(region);
     save(region, elements);
@@ -272,9 +276,7 @@ bool OpenLine::is_changed_by_a_running_one(std::size_t region) const {
 }
 
 /// Inside of others: what those overwrite it finds as they have left it, which they may have done by now.
-select::Effects OpenLine::effects_from_outside(std::size_t computation) const {
-  auto out = undecided_->effects[computation];
-  if (from_.running == nullptr) return out;
+select::Effects OpenLine::seen_from_outside(select::Effects out) const {
   for (const std::size_t c : *from_.running)
     if (c < undecided_->effects.size())
       for (const auto& outer : undecided_->effects[c])

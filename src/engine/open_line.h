@@ -124,7 +124,7 @@ class OpenLine {
   Result<void> require_there(std::size_t computation);
   void note_overwritten(std::size_t computation);
   bool look_for_exchanged();
-  [[nodiscard]] select::Effects effects_from_outside(std::size_t computation) const;
+  [[nodiscard]] select::Effects seen_from_outside(select::Effects effects) const;
   void save_before_parts_change(std::size_t computation);
   void save(std::size_t region, const select::BoxSet& elements);
   [[nodiscard]] select::BoxSet needed_at_once(std::size_t region, const select::Region& about,

@@ -282,15 +282,6 @@ const format::LeftOut* SavedRegions::left_out(const std::string& region, int ran
 }
 
 namespace {
-bool parts_overlap(const std::vector<SegmentRef>& parts) {
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    for (std::size_t j = i + 1; j < parts.size(); ++j) {
-      const Box a = box_in_region(*parts[i].about), b = box_in_region(*parts[j].about);
-      if (a.lower.size() == b.lower.size() && !region::is_empty(region::intersect(a, b))) return true;
-    }
-  return false;
-}
-
 /// How long a region is to be that all ranks left out, and that can have any length: as if it had been saved. Nothing:
 /// as long as it is.
 Result<std::optional<Extents>> shape_of_left_out(const RegionSpec& spec,
@@ -319,9 +310,6 @@ Result<RegionPlan> plan_left_out(const RegionSpec& spec, const SavedRegions& sav
                                  int size) {
   if (saved_ranks == size)
     if (auto own = plan_own(spec, saved, rank)) return std::move(*own);
-  if (parts_overlap(saved.of(spec.name, rank)))
-    return mismatch(spec.name, cat("was saved by rank ", rank, " in parts that overlap, which no program of this ",
-                                   "version writes: `backstay verify` says more"));
   if (spec.save)
     return mismatch(spec.name,
                     "was left out of the line, as a declared computation overwrites it, and is protected by "
@@ -391,7 +379,6 @@ std::optional<RegionPlan> plan_own(const RegionSpec& spec, const SavedRegions& s
     if (!check_kind(spec, *ref.about) || !(spec.placement == ref.about->placement) ||
         ref.about->part.has_value() != first.part.has_value() || (first.part && ref.about->part->of != first.part->of))
       return {};
-  if (parts_overlap(mine)) return {};
   return first.part ? take_parts(mine) : take_whole(mine.front());
 }
 

@@ -150,18 +150,6 @@ format::Segment part(int rank, Extents at, Extents shape, Extents of, Placement 
   return out;
 }
 
-/// Of an altered file: together they are as many elements as there are.
-TEST(restore_plan, parts_that_overlap_are_refused) {
-  RegionSpec u = spec({});
-  std::vector<double> data(4);
-  u.view = [&] { return detail::dense_view(data.data(), {4}, sizeof(double)); };
-  const auto t = tables({part(0, {0}, {2}, {4}, {}), part(0, {1}, {2}, {4}, {})});
-  EXPECT_FALSE(plan_own(u, SavedRegions(t), 0));
-  const auto plan = plan_region(u, SavedRegions(t), 1, 0, 1);
-  ASSERT_FALSE(plan.ok());
-  EXPECT_NE(plan.failure().what.find("in parts that overlap"), std::string::npos) << plan.failure().what;
-}
-
 TEST(restore_plan, parts_of_a_region_come_back_to_their_places) {
   auto t = tables({part(0, {1}, {2}, {6}, {}), part(0, {4}, {1}, {6}, {})});
   const auto plan = plan_own(spec({}), SavedRegions(t), 0);

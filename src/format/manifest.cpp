@@ -250,6 +250,27 @@ Result<Table> decode_rows(ByteView bytes, int rank) {
   return table;
 }
 
+namespace {
+bool overlap(const Segment& a, const Segment& b) {
+  if (a.part->at.size() != b.part->at.size()) return false;
+  for (std::size_t d = 0; d < a.shape.size(); ++d)
+    if (a.part->at[d] >= b.part->at[d] + b.shape[d] || b.part->at[d] >= a.part->at[d] + a.shape[d]) return false;
+  return true;
+}
+
+void require_parts_apart(const std::vector<Segment>& segments) {
+  std::map<std::pair<int, std::string_view>, std::vector<const Segment*>> regions;
+  for (const auto& segment : segments) {
+    if (!segment.part || segment.bytes == 0) continue;
+    auto& others = regions[{segment.rank, segment.region}];
+    for (const auto* other : others)
+      if (overlap(segment, *other))
+        throw BadJson{cat("parts of '", segment.region, "' of rank ", segment.rank, " overlap")};
+    others.push_back(&segment);
+  }
+}
+}  // namespace
+
 Result<Table> decode_table(ByteView bytes) {
   try {
     const Json json = parse(as_text(bytes));
@@ -260,6 +281,7 @@ Result<Table> decode_table(ByteView bytes) {
     const Json& segments = member(json, "segments");
     if (!segments.is_array()) throw BadJson{"'segments' is not a list"};
     for (const Json& s : segments) table.segments.push_back(segment_from_json(s));
+    require_parts_apart(table.segments);
     if (json.contains("left_out")) table.left_out = left_out_from_json(member(json, "left_out"));
     return table;
   } catch (const BadJson& bad) {

@@ -212,6 +212,24 @@ TEST(table, shapes_that_do_not_fit_are_refused) {
     EXPECT_EQ(decode_table(encode_table(t)).failure().code, Code::corrupt);
 }
 
+/// Together they may be as many elements as there are.
+TEST(table, parts_of_a_region_lie_apart) {
+  const auto with_parts = [](std::int64_t second) {
+    Table t{"j", 1, "f", {}, {}};
+    for (const std::int64_t at : {std::int64_t{0}, second}) {
+      Segment part{0, "u", "/u", {Type::Kind::floating, 8, {}}, {2}, "", {}, 0, 16, 0};
+      part.part = Part{{4}, {at}};
+      t.segments.push_back(part);
+    }
+    return encode_table(t);
+  };
+  EXPECT_TRUE(decode_table(with_parts(2)).ok());
+  const auto refused = decode_table(with_parts(1));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.failure().code, Code::corrupt);
+  EXPECT_NE(refused.failure().what.find("parts of 'u' of rank 0 overlap"), std::string::npos) << refused.failure().what;
+}
+
 TEST(table, impossible_sizes_do_not_overflow) {
   auto t = table_sample();
   t.segments[1].shape = {std::int64_t{1} << 40, std::int64_t{1} << 40, 1};
