@@ -1,4 +1,4 @@
-"""Prints the closing line of `./dev test`: how many tests passed, failed and were skipped.
+"""Prints the end of `./dev test`: what failed, and how many tests passed, failed and were skipped.
 
 Reads BUILD/ctest.xml of every build directory named. A ctest entry that ran pytest (NAME.pytest) counts as the tests
 inside it, which pytest wrote to BUILD/pytest/NAME.xml; if it left no such file, it counts as one failed test.
@@ -44,10 +44,30 @@ def count_build(build: Path) -> Counter[str]:
     return total
 
 
+def complaint(case: ElementTree.Element) -> str:
+    """The end of what a failed test said."""
+    said = [element.text or "" for kind in ("failure", "error", "system-out") for element in case.findall(kind)]
+    return "\n".join(f"    {line[:200]}" for line in "\n".join(said).strip().splitlines()[-20:])
+
+
+def failed_tests(build: Path) -> list[str]:
+    """A name and the end of what it said, for each; those inside a pytest entry by their own names."""
+    reports = [build / "ctest.xml", *sorted((build / "pytest").glob("*.xml"))]
+    return [
+        f"{report.stem}: {case.get('name')}\n{complaint(case)}"
+        for report in reports
+        if report.exists()
+        for case in ElementTree.parse(report).iter("testcase")
+        if outcome(case) == "failed" and not case.get("name", "").endswith(".pytest")
+    ]
+
+
 def closing_line(total: Counter[str]) -> str:
     line = f"{total['passed']} passed, {total['failed']} failed"
     return line + (f", {total['skipped']} skipped" if total["skipped"] else "")
 
 
 if __name__ == "__main__":
+    for failed in (failed for build in sys.argv[1:] for failed in failed_tests(Path(build))):
+        print(f"failed: {failed}")
     print(closing_line(sum((count_build(Path(build)) for build in sys.argv[1:]), Counter())))

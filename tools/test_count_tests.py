@@ -41,3 +41,12 @@ def test_a_pytest_run_that_was_killed_late_is_a_failure(tmp_path):
 
 def test_a_build_without_a_report_is_a_failure(tmp_path):
     assert line(tmp_path) == "0 passed, 1 failed"
+
+
+def test_what_failed_is_named_with_the_end_of_what_it_said(tmp_path):
+    inside = '<testsuite><testcase name="kills"><failure>first\nassert 1 == 2</failure></testcase></testsuite>'
+    assert count_tests.failed_tests(write(tmp_path, "fail", inside)) == [
+        "ctest: store.Store.full_disk\n",
+        "tools: kills\n    first\n    assert 1 == 2",
+    ]
+    assert count_tests.failed_tests(tmp_path / "no build") == []

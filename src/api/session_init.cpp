@@ -122,7 +122,10 @@ void Session::Impl::record(const std::function<void()>& phase) {
     throw;
   }
   auto log = message_log::stop_recording();
-  if (a_rank_is_lost()) throw RankLost{};  // a program that looks at no error code comes here after a loss
+  if (a_rank_is_lost()) {  // a program that looks at no error code comes here after a loss
+    crew_->settle();
+    throw RankLost{};
+  }
   if (log) logs_.push_back(std::move(*log));
   value_here(engine_->keep_log(log ? Result<std::string>(encode(logs_)) : log.failure()));
 }

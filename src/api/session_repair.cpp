@@ -48,6 +48,9 @@ void Session::Impl::loop(const std::function<void()>& body) {
 #endif
   while (true) {
     bool finished = false;
+    // In Python it holds the buffers of messages that are under way, which MPI needs until all others have left the
+    // body, too. (C++: see comm/open_requests.h.)
+    std::exception_ptr left_by;
     try {
       body();
       require_arrival();
@@ -63,8 +66,10 @@ void Session::Impl::loop(const std::function<void()>& body) {
       // Whatever comes out of the body after a loss is taken for a consequence of it.
       left_by_error_ = loops_ == 1 && !a_rank_is_lost();
       if (loops_ > 1 || left_by_error_) throw;
+      left_by = std::current_exception();
     }
     if (come_together(finished)) return;
+    left_by = nullptr;
     forget_what_it_protected();
     if (beginning_) value_or_throw(engine::put_back_regions(regions_, *beginning_));
   }
@@ -117,6 +122,7 @@ bool Session::Impl::repairs() const { return crew_ && crew_->repairs(); }
 void Session::Impl::leave_if_lost() {
   if (!a_rank_is_lost()) return;
   crew_->alarm()->ring_if_asked();
+  crew_->settle();
   if (is_inside()) throw RankLost{};
   throw Error(
       Code::rank_lost,

@@ -8,6 +8,7 @@
 
 #include "comm/leaving.h"
 #include "comm/mpi_operation.h"
+#include "comm/open_requests.h"
 #include "comm/patience.h"
 #include "comm/ulfm.h"
 #include "comm/unready_communicators.h"
@@ -55,7 +56,10 @@ Result<std::unique_ptr<Crew>> Crew::muster(MPI_Comm all, const CrewOptions& opti
   crew->began_as_spare_ = crew->rank_ < 0;
   BACKSTAY_TRY(check(MPI_Comm_create_errhandler(on_error, &crew->handler_)));
   MPI_Comm_get_errhandler(MPI_COMM_WORLD, &crew->usual_handler_);
-  if (crew->repairs_) MPI_Comm_set_errhandler(MPI_COMM_WORLD, crew->handler_);
+  if (crew->repairs_) {
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, crew->handler_);
+    OpenRequests::note_from_now_on();
+  }
   leaving::others_count_on_me(own, options.timeout, crew->repairs_);
   MPI_Comm workers = MPI_COMM_NULL;
   BACKSTAY_TRY(crew->split_workers(own, crew->rank_, workers));
@@ -149,10 +153,16 @@ void Crew::heard(MPI_Comm comm, int code) {
   if (!tells_of_a_loss(code) && !comes_of_a_loss(comm, code)) return pass_on(code);
   alarm()->ring();
   if (comm != MPI_COMM_WORLD) revoke(comm);  // one that the program made from ours
+  settle();
   const auto catcher = catcher_.load();
   if (catcher == std::this_thread::get_id() && std::uncaught_exceptions() == 0) throw RankLost{};
   // Destructors that run on the way to loop(), and other threads, see an error and go on.
   if (catcher == std::thread::id() && !options_.errors_return) pass_on(code);
+}
+
+/// Others wait for this rank at the repair, for the option timeout at most.
+void Crew::settle() const {
+  if (repairs_) OpenRequests::settle(options_.timeout / 2);
 }
 
 /// Open MPI 5.0 has collectives that a loss ends with MPI_ERR_OTHER, and it may hear of the loss a moment later.

@@ -91,6 +91,9 @@ class Crew {
   /// rank's place may wait for it to make them. From any thread.
   [[nodiscard]] bool keeps_communicators_of_before() const;
 
+  /// After a loss, before the program leaves its scopes, which may free what MPI still works on: see OpenRequests.
+  void settle() const;
+
   /// While one lives, an MPI call of this thread in a communicator of the workers throws RankLost when a rank was lost.
   /// Otherwise such a call returns MPI's error, with the option errors_return, or ends the job.
   class Catching {

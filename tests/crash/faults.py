@@ -3,12 +3,15 @@
     ./dev campaign faults --large --seed 1
     python tests/crash/faults.py --runs 40 --seed 1
 
-A run: four ranks save at one of the mixes of levels of kills.py, and one fault happens at a random moment:
+A run: four ranks save at one of the mixes of levels of kills.py, in a fifth of the runs 6 MiB each, and one fault
+happens at a random moment:
 
 - eio, enospc, erofs: some calls on files of one rank, or of all, fail; enomem: so do some mappings of memory;
+- remount: a file system of a level becomes read-only (erofs, where this process may not mount one);
 - eintr, short: calls on files are interrupted, or move less than they were asked to, all the time;
 - slow: up to 1000 calls take up to 20 ms; stuck: one takes longer than the option timeout;
-- clock: the time of day jumps by days; sigstop: a rank stands still for longer than the option timeout;
+- clock: the time of day jumps by days; sigstop: a rank stands still for as long as the option timeout and longer; in
+  a third of these runs for 10 s, and in a third for 10 s in a job with a spare, which is not to take its place;
 - gone: a directory of a level is removed.
 
 What is right: the job ends with status 0 and the result of an undisturbed one, or with another status, a sentence, and
@@ -27,6 +30,7 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -41,9 +45,11 @@ from kills import Ended, Launch
 
 STEPS, MORE = 400, 40
 BEARABLE = {"eintr", "short", "slow", "clock", "sigstop"}  # nothing is given up
-KINDS = [*sorted(BEARABLE), "eio", "enospc", "erofs", "stuck", "enomem", "gone"]
+KINDS = [*sorted(BEARABLE), "eio", "enospc", "erofs", "stuck", "enomem", "gone", "remount"]
+FROM_OUTSIDE = {"sigstop", "gone", "remount"}
 TIMEOUT = 1.0  # seconds, the option
 LIMIT = 60  # seconds for a launch
+LONG_STOP = 10  # seconds
 
 
 @dataclass
@@ -58,14 +64,22 @@ class Tally:
 IN_FILES = {"local", "partner", "shared"}  # levels
 
 
+def mount(*words: object) -> bool:
+    return subprocess.run(["mount", *map(str, words)], capture_output=True, check=False).returncode == 0
+
+
 class Run:
-    def __init__(self, build: Path, expected: tuple[str, str], chance: random.Random):
+    def __init__(self, build: Path, expected: kills.Hashes, chance: random.Random):
         self.chance, self.expected = chance, expected
         self.program = build / "tests" / "crash" / "stepper"
         self.library = build / "tests" / "crash" / "libfaulty_system.so"
         self.mix = chance.choice(list(kills.MIXES))
         self.kind = chance.choice(KINDS)
         self.rank = chance.choice([-1, *range(kills.RANKS)])
+        self.size = chance.randrange(len(kills.sizes(STEPS)))
+        self.stop, self.spares = chance.choice([(chance.uniform(0.5, 3) * TIMEOUT, 0), (LONG_STOP, 0), (LONG_STOP, 1)])
+        self.spares = self.spares if self.kind == "sigstop" else 0
+        self.mounted: Path | None = None
         self.first = chance.randrange(4) if self.kind == "enomem" else chance.randrange(600)
         self.count = chance.choice([1, 3, 30, 100000])
         if self.kind == "slow":
@@ -75,26 +89,67 @@ class Run:
         self.stopped = False
         self.newest_of_what_went: int | None = None  # line, where the only copy of something went
         self.story = f"{self.mix}, {self.kind} on rank {self.rank} from call {self.first} on, {self.count} times"
+        if self.kind == "sigstop":
+            self.story += f", for {self.stop:.1f} s, {self.spares} spares"
+
+    def words(self, steps: int) -> list[str]:
+        return kills.sizes(steps)[self.size]
+
+    def result(self, steps: int) -> list[str]:
+        return ["hash", self.expected[tuple(self.words(steps))]]
 
     def launch(self, directory: Path, steps: int, faulty: bool) -> Launch:
         self.policy = self.chance.choice(["skip", "wait", "degrade"])
         options = {**kills.MIXES[self.mix], "POLICY": self.policy}
         if faulty:
-            options["TIMEOUT"] = str(TIMEOUT if self.kind in {"stuck", "sigstop"} else 10)
+            # With spares a rank that stands still at the end of loop() for as long as that ends the job.
+            options["TIMEOUT"] = str(TIMEOUT if self.kind in {"stuck", "sigstop"} and not self.spares else 20)
+        if self.spares:
+            options["SPARES"] = str(self.spares)
         fault = {
             "LD_PRELOAD": str(self.library), "FAULTY_UNDER": str(directory), "FAULTY_RANK": str(self.rank),
             "FAULTY_KIND": self.kind, "FAULTY_FROM": str(self.first), "FAULTY_COUNT": str(self.count),
             "FAULTY_SEED": str(self.chance.randrange(1 << 30)),
         }  # fmt: skip
-        variables = fault if faulty and self.kind not in {"sigstop", "gone"} else {}
-        return Launch(self.program, [str(steps)], directory, options, limit=LIMIT, variables=variables)
+        variables = fault if faulty and self.kind not in FROM_OUTSIDE else {}
+        processes = kills.RANKS + self.spares
+        return Launch(self.program, self.words(steps), directory, options, processes, LIMIT, variables)
+
+    def mount_one(self, directory: Path) -> None:
+        """A file system for what a level has there."""
+        levels = kills.MIXES[self.mix]["LEVELS"].split(",")
+        nodes = [f"node-{node}" for node in range(kills.nodes_of(self.mix))]
+        places = (nodes if {"local", "partner"} & set(levels) else []) + (["shared"] if "shared" in levels else [])
+        place = directory / self.chance.choice(places)
+        place.mkdir()
+        if mount("-t", "tmpfs", "backstay-faults", place):
+            self.mounted = place
+            self.story += f", of {place.name}"
+        else:
+            place.rmdir()
+            self.kind = "erofs"
+
+    def unmount(self) -> None:
+        if self.mounted:
+            subprocess.run(["umount", "--lazy", str(self.mounted)], check=True)
+
+    def make_read_only(self) -> None:
+        """As soon as no file is open there for writing."""
+        end = time.monotonic() + 5
+        while not mount("-o", "remount,ro", self.mounted):
+            if time.monotonic() > end:
+                self.story += ", which never came to be"
+                return
+            time.sleep(0.001)
 
     def interfere(self, launch: Launch, directory: Path) -> None:
         """What is done to the job from outside."""
-        if self.kind not in {"sigstop", "gone"}:
+        if self.kind not in FROM_OUTSIDE:
             return
         kills.started(launch, directory, 0)
         time.sleep(self.chance.uniform(0, 0.5))
+        if self.kind == "remount":
+            return self.make_read_only()
         if self.kind == "gone":
             there = [path for path in directory.glob("*/") if path.is_dir()]
             there += [path for path in directory.glob("*/*/") if path.is_dir()]
@@ -111,11 +166,13 @@ class Run:
         ranks = guard.rank_processes(launch.run_id)
         stopped = [pid for number, pid in ranks.items() if self.rank in (-1, number)][:2]
         guard.send(stopped, signal.SIGSTOP)
-        time.sleep(self.chance.uniform(0.5, 3) * TIMEOUT)
+        time.sleep(self.stop)
         guard.send(stopped, signal.SIGCONT)
 
     def go(self, directory: Path) -> str:
         """What is wrong; nothing if all is right."""
+        if self.kind == "remount":
+            self.mount_one(directory)
         launch = self.launch(directory, STEPS, True)
         self.interfere(launch, directory)
         ended = launch.end()
@@ -125,6 +182,8 @@ class Run:
         if wrong := self.judge(ended, failed):
             return f"{wrong}\n{ended.out}{ended.err[-6000:]}"
         committed = kills.newest_committed(directory, IN_FILES)
+        if self.mounted and not mount("-o", "remount,rw", self.mounted):
+            return "could not be mounted for writing again"
         again = self.launch(directory, STEPS + MORE, False).end()
         if self.newest_of_what_went is not None and again.status == 3:
             commits = [e for e in kills.events_of(directory) if e.get("event") == "commit" and e["level"] in IN_FILES]
@@ -132,7 +191,7 @@ class Run:
             if len(later) > 1:  # one was about to be committed
                 return f"lines {sorted(later)} were committed into what was no longer there\n{ended.err}"
             return "" if "there are lines, but none can be put back" in again.err else f"no sentence\n{again.err}"
-        if again.status != 0 or again.line("hash") != ["hash", self.expected[1]]:
+        if again.status != 0 or again.line("hash") != self.result(STEPS + MORE):
             return f"launched again, it did not end well ({again.status})\n{again.out}{again.err[-6000:]}{ended.err}"
         resumed = again.line("resumed")
         if self.kind != "gone" and committed and (not resumed or int(resumed[2]) < committed):
@@ -142,33 +201,38 @@ class Run:
     def judge(self, ended: Ended, failed: list[dict]) -> str:
         if ended.status == 124:
             return "did not end in time"
-        if ended.status == 0 and ended.line("hash") != ["hash", self.expected[0]]:
+        if ended.status > 128 or "*** Process received signal ***" in ended.err:
+            return f"crashed, with status {ended.status}"
+        if ended.status == 0 and ended.line("hash") != self.result(STEPS):
             return "ended with another result"
+        if self.spares and "lost" in ended.err:
+            return "lost a rank that stood still"
         may_give_up = self.kind == "sigstop" and self.policy == "wait"
         if self.kind in BEARABLE and (ended.status != 0 or (failed and not may_give_up)):
             return f"ended with status {ended.status}, and gave up {len(failed)} lines"
-        said = [line for line in ended.err.splitlines() if line.startswith(("stepper: ", "backstay: "))]
+        said = [line for line in ended.err.splitlines() if line.startswith("stepper: ") and len(line.split()) > 5]
         if ended.status != 0 and not said:
             return f"ended with status {ended.status} and without a sentence"
         return ""
 
 
-def campaign(build: Path, runs: int, seed: int, at_once: int = 1) -> Tally:
+def campaign(build: Path, runs: int, seed: int, at_once: int = 1, only: int | None = None) -> Tally:
     tally = Tally()
-    expected = []
-    for steps in (STEPS, STEPS + MORE):
-        with tempfile.TemporaryDirectory(prefix="backstay-faults.") as directory:
-            expected.append(kills.undisturbed_hash(build / "tests" / "crash" / "stepper", steps, Path(directory)))
+    stepper = build / "tests" / "crash" / "stepper"
+    expected = kills.undisturbed(stepper, STEPS) | kills.undisturbed(stepper, STEPS + MORE)
 
     def one(number: int) -> tuple[int, Run, str]:
-        run = Run(build, (expected[0], expected[1]), random.Random(f"{seed} {number}"))
+        run = Run(build, expected, random.Random(f"{seed} {number}"))
         directory = Path(tempfile.mkdtemp(prefix="backstay-faults."))
-        wrong = run.go(directory)
+        try:
+            wrong = run.go(directory)
+        finally:
+            run.unmount()
         shutil.rmtree(directory, ignore_errors=True)
         return number, run, wrong
 
     with ThreadPoolExecutor(at_once) as pool:
-        for number, run, wrong in pool.map(one, range(runs)):
+        for number, run, wrong in pool.map(one, range(runs) if only is None else [only]):
             tally.runs += 1
             tally.kinds[run.kind] += 1
             tally.given_up += run.given_up
@@ -176,6 +240,8 @@ def campaign(build: Path, runs: int, seed: int, at_once: int = 1) -> Tally:
             if wrong:
                 tally.failures.append(f"run {number}: {run.story}: {wrong}")
                 print(tally.failures[-1], file=sys.stderr, flush=True)
+            if tally.runs % 100 == 0:
+                print(f"faults: {tally.runs} of {runs} runs, {len(tally.failures)} failed", file=sys.stderr, flush=True)
     return tally
 
 
@@ -201,11 +267,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--run", type=int, help="only the one of this number")
     parser.add_argument("--at-once", type=int, default=1, help="jobs at the same time; they wait more than they work")
     parser.add_argument("--build", type=Path, default=built(), help="the build tree with the programs")
     options = parser.parse_args(arguments)
     start = time.monotonic()
-    tally = campaign(options.build, options.runs, options.seed, options.at_once)
+    tally = campaign(options.build, options.runs, options.seed, options.at_once, options.run)
     print(f"faults: {told(tally)}, {len(tally.failures)} failed; seed {options.seed}, {time.monotonic() - start:.0f} s")
     return 1 if tally.failures else 0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from campaign import Outcome
 
-LEVELS = 6  # that flips_test goes through
+LEVELS = 8  # that flips_test goes through
 TRIALS = {False: 3_000, True: 100_000}
 LIMIT = {False: 300, True: 6 * 3600}  # seconds
 
@@ -28,7 +28,7 @@ def run_campaign(large: bool, seed: int) -> Outcome:
         for what, count in re.findall(r"([a-z ]+): (\d+)", line):
             ends[what.strip()] = ends.get(what.strip(), 0) + int(count)
     told = ", ".join(f"{what}: {count}" for what, count in ends.items())
-    outcome = Outcome(f"{each * LEVELS} jobs of 4 ranks on damaged files of 6 levels and layouts; {told}")
+    outcome = Outcome(f"{each * LEVELS} jobs of 4 ranks on damaged files of {LEVELS} levels and layouts; {told}")
     outcome.found = re.findall(r"^\[  FAILED  \] (flips\S*|/flips\S*), where.*$", ended.stdout, re.M)
     if outcome.found:
         outcome.found.append(ended.stdout[-4000:])

@@ -31,7 +31,7 @@ from pathlib import Path
 import kills
 from kills import Ended, guard
 from protections import PROTECTIONS, Shape
-from repairs import REASONS, Application, Undisturbed, applications, built
+from repairs import OF_MPI, REASONS, Application, Undisturbed, applications, built, lost_by_itself
 
 LIMIT = 60  # seconds for one run: a launch that is ended takes 10 more than one that is not
 SEEN = 0.3  # seconds after which `backstay run`, which looks every 0.05 s, has seen all processes
@@ -121,6 +121,7 @@ class Run:
         self.late = chance.random() < 0.5
         self.moment = chance.uniform(0, LATE if self.late else EARLY)
         self.was_open = False
+        self.directory = Path()
 
     def __str__(self) -> str:
         when = f"{self.moment:.3f} s, {'behind' if self.was_open else 'before'} the opening"
@@ -138,6 +139,7 @@ class Run:
         self.was_open = job.is_open()
         guard.send([job.pids[number] for number in self.hit], 9)
         ended = job.end()
+        self.directory = directory
         return ended, self.judge(ended, self.application.result(ended, directory))
 
     def judge(self, ended: Ended, said: str | None) -> str:
@@ -145,20 +147,27 @@ class Run:
             return "did not end in time"
         if said != self.expected or ended.status != 0:
             return f"ended with status {ended.status} and the result {said}"
+        if crash := lost_by_itself(ended, kills.events_of(self.directory), len(self.hit)):
+            return crash
         if "launch 3:" in ended.err:
             return "was launched three times"
         if not self.was_open or "launch 2:" not in ended.err:
             return ""
         if min(self.hit) >= self.shape.ranks:
             return "was launched again, and had lost nothing but spares"
-        return "" if any(text in ended.err for text in REASONS) else "was launched again for no reason"
+        reason = next((short for text, short in REASONS.items() if text in ended.err), None)
+        if reason is None:
+            return "was launched again for no reason"
+        if reason == "no spare" and len(self.hit) <= self.shape.spares:
+            return f"says that no spare is left after {len(self.hit)} losses"
+        return f"was launched again by a fault of MPI: {reason}" if reason in OF_MPI else ""
 
 
-def campaign(programs: list[Application], runs: int, seed: int) -> Tally:
+def campaign(programs: list[Application], runs: int, seed: int, only: int | None = None) -> Tally:
     tally = Tally()
     place = "/dev/shm" if os.path.isdir("/dev/shm") else None
     expected = Undisturbed(place)
-    for number in range(runs):
+    for number in range(runs) if only is None else [only]:
         run = Run(programs, expected, random.Random(f"{seed} opening {number}"))
         directory = Path(tempfile.mkdtemp(prefix="backstay-openings.", dir=place))
         ended, wrong = run.go(directory)
@@ -187,10 +196,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--run", type=int, help="only the one of this number")
     parser.add_argument("--steps", type=int, default=600)
     options = parser.parse_args(arguments)
     start = time.monotonic()
-    tally = campaign(applications(built(), options.steps), options.runs, options.seed)
+    tally = campaign(applications(built(), options.steps), options.runs, options.seed, options.run)
     seconds = time.monotonic() - start
     print(f"openings: {told(tally)}, {len(tally.failures)} failed; seed {options.seed}, {seconds:.0f} s")
     return 1 if tally.failures else 0

@@ -5,9 +5,10 @@
     python tests/crash/repairs.py --runs 50 --protection "local, local2" --only tea2d
     python tests/crash/repairs.py --runs 50 --shrink
 
-A run: one of five programs, some ranks and some spares, 1 to 4 kills of random processes (rank 0 and spares among
-them) at times that are uniform over the whole run; with some protections whole nodes and racks, whose directories are
-removed. With --close a part of the kills comes within 80 ms of the one before, so that it falls into its repair. What
+A run: one of nine programs, three of them with 2 to 8 MiB a rank, some ranks and some spares, 1 to 4 kills of random
+processes (rank 0 and spares among them) at times that are uniform over the whole run; with some protections whole nodes
+and racks, whose directories are removed. With --close a part of the kills comes within 80 ms of the one before, so that
+it falls into its repair. What
 is right:
 
 - the run ends with status 0 and the result of an undisturbed run, bit for bit, and every repair of no more than a level
@@ -35,6 +36,7 @@ from __future__ import annotations
 import argparse
 import collections
 import hashlib
+import itertools
 import os
 import random
 import re
@@ -65,8 +67,9 @@ REASONS = {  # the first that is said counts: ranks that end for want of a line 
 
 OF_MPI = {"MPI stuck", "crash of MPI"}
 ALL_KILLED = "all killed"
+CRASH = "*** Process received signal ***"
 GIVEN_UP = "as MPI gave up by itself"  # a loss that no kill made (docs/decisions/0011)
-LOOKED_AT = 5  # seconds: a loss so long before the end of a program's work is repaired, or ends it before
+LOOKED_AT = 15  # seconds: a loss so long before the end of a program's work is repaired, or ends it before
 
 
 @dataclass(frozen=True)
@@ -96,15 +99,16 @@ class Application:
 
 def applications(build: Path, steps: int) -> list[Application]:
     """In C++ with communicators of its own, the same with a replay, in C, the Taylor-Green vortex, one that sets itself
-    up in init(), and one that declares its computations."""
+    up in init(), and one that declares its computations: each with less than 1 MiB a rank. Then with 2 to 8 MiB a rank:
+    the first, the vortex, and one with messages of up to 1 MiB between all ranks."""
+    tgv, crash = build / "apps" / "tgv" / "tgv", build / "tests" / "crash"
     return [
-        Application("stepper", build / "tests" / "crash" / "stepper", [str(steps)], "hash"),
-        Application("replayer", build / "tests" / "crash" / "stepper", [str(steps), "replay"], "hash"),
-        Application("looper", build / "tests" / "crash" / "looper", [str(10 * steps)], "sum"),
+        Application("stepper", crash / "stepper", [str(steps)], "hash"),
+        Application("replayer", crash / "stepper", [str(steps), "replay"], "hash"),
+        Application("looper", crash / "looper", [str(10 * steps)], "sum"),
         Application(
-            "tgv", build / "apps" / "tgv" / "tgv",
-            ["--n", "24", "--steps", str(max(20, steps // 6)), "--quiet", "--csv", "DIR/curve.csv"], "curve.csv",
-            placed=True,
+            "tgv", tgv, ["--n", "24", "--steps", str(max(20, steps // 6)), "--quiet", "--csv", "DIR/curve.csv"],
+            "curve.csv", placed=True,
         ),
         Application(
             "heat", build / "apps" / "heat" / "heat",
@@ -115,12 +119,27 @@ def applications(build: Path, steps: int) -> list[Application]:
             ["--n", "64", "--steps", str(max(20, steps // 4)), "--quiet", "--csv", "DIR/curve.csv"], "curve.csv",
             placed=True,
         ),
+        Application("large stepper", crash / "stepper", [str(max(20, steps // 3)), "resume", "250000"], "hash"),
+        Application(
+            "large tgv", tgv, ["--n", "80", "--steps", str(max(10, steps // 30)), "--quiet", "--csv", "DIR/curve.csv"],
+            "curve.csv", placed=True,
+        ),
+        Application("halos", crash / "halos", [str(max(20, steps // 2)), "2"], "hash"),
     ]  # fmt: skip
 
 
 def crashes_of_mpi(ended: Ended) -> int:
     """Processes that Open MPI itself has lost: 5.0 notices a loss while a communicator is made and uses it unready."""
     return ended.err.count("(ompi_comm_revoke_local")
+
+
+def lost_by_itself(ended: Ended, events: list[dict], killed: int) -> str:
+    """Whether a process was lost that nobody killed."""
+    if ended.err.count(CRASH) > crashes_of_mpi(ended):
+        return "a process that nobody killed has crashed"
+    lost = sum(event.get("lost", 0) for event in events if event.get("event") == "repair")
+    by_mpi = ended.err.count(GIVEN_UP) + crashes_of_mpi(ended)
+    return f"{lost} processes were replaced, and {killed} were killed" if lost > killed + by_mpi else ""
 
 
 def seconds_of_repairs(ended: Ended) -> list[float]:
@@ -260,6 +279,8 @@ class Run:
         events = kills.events_of(directory)
         if older := older_line(events, self.kills, self.shape):
             return older
+        if crash := lost_by_itself(ended, events, len(self.lost_processes)):
+            return crash
         if ended.status in (0, 200) and said is not None:
             return ""
         if (
@@ -281,7 +302,18 @@ class Run:
             return f"says that no spare is left after {losses} losses"
         if reason == "no line" and has_a_line(events, self.kills, self.shape):
             return f"says that no line can be put back after {losses} losses"
+        if reason == "no line yet" and any(event.get("event") == "commit" for event in events):
+            return "says that there is no line yet, and one was committed"
+        if reason == "outside loop" and not self.may_be_outside(events):
+            return "says that a rank was outside loop(), long after all were in it"
         return reason
+
+    def may_be_outside(self, events: list[dict]) -> bool:
+        """Processes were killed before the first line, or so soon after others that those who replace them may still
+        have been on their way into loop()."""
+        first = min((event["time"] for event in events if event.get("event") == "commit"), default=float("inf"))
+        times = sorted(kill.began for kill in self.kills)
+        return times[0] < first or any(b - a < 2 for a, b in itertools.pairwise(times))
 
     def again(self, directory: Path) -> tuple[Ended, str]:
         """A launch without kills after a clean end. It may say that lines are there, but are lost with their nodes."""
@@ -308,11 +340,12 @@ def undisturbed(application: Application, ranks: int, directory: Path) -> tuple[
     return result, max(1.0, time.monotonic() - start)
 
 
-def campaign(choice: Choice, runs: int, seed: int) -> Tally:
+def campaign(choice: Choice, runs: int, seed: int, only: int | None = None) -> Tally:
+    """`only`: the run of that number, none else."""
     tally = Tally()
     place = "/dev/shm" if os.path.isdir("/dev/shm") else None
     expected = Undisturbed(place)
-    for number in range(runs):
+    for number in range(runs) if only is None else [only]:
         run = Run(choice, expected, random.Random(f"{seed} {number}"))
         directory = Path(tempfile.mkdtemp(prefix="backstay-repairs.", dir=place))
         ended, wrong = run.go(directory)
@@ -369,12 +402,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--run", type=int, help="only the one of this number, with the same chances as among all")
     parser.add_argument("--steps", type=int, default=1200)
     parser.add_argument("--apart", type=float, default=0, help="seconds from a kill to the next at least; 0: any")
     parser.add_argument("--close", type=float, default=0, help="the part of kills within 80 ms of the one before")
-    parser.add_argument(
-        "--only", choices=["stepper", "replayer", "looper", "tgv", "heat", "tea2d"], help="this program"
-    )
+    parser.add_argument("--only", choices=[a.name for a in applications(built(), 1)], help="this program")
     parser.add_argument("--protection", action="append", choices=list(PROTECTIONS), help="this one (again: or this)")
     parser.add_argument("--shrink", action="store_true", help="with shrink=on only")
     parser.add_argument("--build", type=Path, default=built(), help="the build tree with the programs")
@@ -386,7 +418,7 @@ def main(arguments: list[str] | None = None) -> int:
         protections = tuple(name for name in protections if PROTECTIONS[name].unit != "rack")
         programs = [a for a in programs if a.placed]
     choice = Choice(programs, options.apart, options.close, protections, options.shrink or None)
-    tally = campaign(choice, options.runs, options.seed)
+    tally = campaign(choice, options.runs, options.seed, options.run)
     print(
         f"repairs: {told(tally)}, {len(tally.failures)} failed; seed {options.seed}, {time.monotonic() - start:.0f} s"
     )

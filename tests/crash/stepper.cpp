@@ -1,10 +1,10 @@
-// stepper STEPS [replay]: a small deterministic simulation that kills.py kills. Each rank holds a vector; at each step
-// a rank mixes the edge of its neighbour into its own, so that a state put together from two checkpoints ends in
-// another hash. Neighbours talk in a duplicate of the session's communicator, and pairs of ranks in one split off. Its
-// computations are declared: lines wait for them, and leave out `mixed`, and `late` in one step of three. With `replay`
-// it goes its way again instead of resuming, and the step is no state. A static table is filled at a fresh start only:
-// whoever takes a place later gets it from a line. Rank 0 prints "resumed LEVEL LINE STEP" or "fresh", and at the end
-// "hash H".
+// stepper STEPS [resume|replay] [CELLS]: a small deterministic simulation that kills.py kills. Each rank holds vectors
+// of CELLS words (8000 if not named); at each step a rank mixes the edge of its neighbour into its own, so that a state
+// put together from two checkpoints ends in another hash. Neighbours talk in a duplicate of the session's communicator,
+// and pairs of ranks in one split off. Its computations are declared: lines wait for them, and leave out `mixed`, and
+// `late` in one step of three. With `replay` it goes its way again instead of resuming, and the step is no state. A
+// static table is filled at a fresh start only: whoever takes a place later gets it from a line. Rank 0 prints "resumed
+// LEVEL LINE STEP" or "fresh", and at the end "hash H".
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
@@ -96,8 +96,9 @@ struct Simulation {
 int main(int argc, char** argv) try {
   const std::int64_t steps = argc > 1 ? std::atoll(argv[1]) : 1000;
   const bool replays = argc > 2 && std::string_view(argv[2]) == "replay";
+  const std::size_t cells = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 8000;
   backstay::Session session(argc, argv);
-  Simulation simulation(session.rank(), 8000);
+  Simulation simulation(session.rank(), cells);
   simulation.protect(session, replays);
   session.loop([&] {
     if (replays) simulation.step = 0;

@@ -20,6 +20,7 @@ from backstay.mpirun import find
 
 BUILD = Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", kills.ROOT / "build" / "dev")) / "tests" / "crash"
 STEPPER, LOOPER, THROWER = BUILD / "stepper", BUILD / "looper", BUILD / "thrower"
+LATE_MESSAGES = BUILD / "late_messages"
 COMMAND = shlex.split(
     os.environ.get("COMMAND_OF_BACKSTAY", f'{sys.executable} -c "from backstay.cli import main; exit(main())"')
 )
@@ -525,9 +526,73 @@ def test_what_is_sent_into_a_freed_communicator_reaches_no_other_one(tmp_path, m
     alone = result(run(tmp_path, "-n", 4, **program), "sum")
     for job in map(str, range(4)):
         monkeypatch.setenv("LOOPER_LATE", str(tmp_path / f"died-{job}"))
-        ended = run(tmp_path / job, "-n", 4, "--spares", 1, "--relaunch", 0, timeout=8, **program)
+        ended = run(tmp_path / job, "-n", 4, "--spares", 1, "--relaunch", 0, **program)
         assert "rank 1 was lost; spare 4" in ended.stderr and "gave up" not in ended.stderr, ended.stderr
         assert result(ended, "sum") == alone, ended.stderr
+
+
+def survives_a_late_message(tmp_path, program, *words):
+    options = {"levels": "shared", "every": 1, "timeout": 20, "program": program}
+    ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, words=(*words, tmp_path / "mark"), **options)
+    assert ended.returncode == 0 and "kept" in ended.stdout, ended.stderr
+    assert ended.stderr.count(" lost; spare") == 1 and "Process received signal" not in ended.stderr
+
+
+@needs_ulfm
+@pytest.mark.parametrize("how", ["answer", "living", "pieces", "collective"])
+@pytest.mark.parametrize("copies", ["at once", "in pieces"])
+def test_mpi_does_not_touch_a_buffer_that_is_freed_on_the_way_back_to_loop(tmp_path, monkeypatch, how, copies):
+    """Where the processes of a node may not read each other's memory, Open MPI copies long messages in pieces."""
+    if copies == "in pieces":
+        monkeypatch.setenv("OMPI_MCA_smsc", "^cma,xpmem,knem")
+    survives_a_late_message(tmp_path, LATE_MESSAGES, how)
+
+
+LATE_MESSAGE = """
+import os, signal, sys, time
+import numpy as np
+from mpi4py import MPI
+import backstay
+
+def lose_rank_1(comm):
+    words = np.ones(1 << 20)
+    if comm.rank == 0:
+        request = comm.Isend(words, 2)
+        comm.Recv(np.zeros(1), 1)
+    if comm.rank == 2:
+        time.sleep(0.6)  # until rank 0 has heard of the loss
+        request, end = comm.Irecv(words, 0), time.monotonic() + 1
+        while time.monotonic() < end:
+            request.Test()
+    if comm.rank == 1:
+        time.sleep(0.3)
+        os.kill(os.getpid(), 9)
+    comm.Barrier()
+
+with backstay.Session() as run:
+    state = run.state(step=0)
+    def body():
+        run.resume()
+        was_there = os.path.exists(sys.argv[1])
+        run.comm.Barrier()
+        while state.step < 20:
+            run.checkpoint()
+            if state.step == 10 and not was_there:
+                open(sys.argv[1], "w").close()
+                lose_rank_1(run.comm)
+            run.comm.Barrier()
+            state.step += 1
+    run.loop(body)
+    if run.rank == 0:
+        print("kept")
+"""
+
+
+@needs_ulfm
+def test_the_arrays_of_a_program_in_python_live_until_all_others_have_left_the_body(tmp_path):
+    pytest.importorskip("mpi4py")
+    (tmp_path / "app.py").write_text(LATE_MESSAGE)
+    survives_a_late_message(tmp_path, sys.executable, tmp_path / "app.py")
 
 
 @needs_ulfm

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "comm/message_log/phase.h"
+#include "comm/open_requests.h"
 
 namespace backstay::comm::message_log {
 namespace {
@@ -234,18 +235,17 @@ int MPI_Ibarrier(MPI_Comm comm, MPI_Request* request) {
 using N = int;
 using D = int;
 #define UNPACKED(...) __VA_ARGS__
-#define COLLECTIVE(Name, name, parameters, arguments)                                 \
-  int MPI_##Name(UNPACKED parameters, MPI_Comm comm) {                                \
-    if (quiet()) return PMPI_##Name(UNPACKED arguments, comm);                        \
-    return collective(                                                                \
-        "MPI_" #Name, comm, [&] { return name(UNPACKED arguments, comm); },           \
-        [&] { return PMPI_##Name(UNPACKED arguments, comm); });                       \
-  }                                                                                   \
-  int MPI_I##name(UNPACKED parameters, MPI_Comm comm, MPI_Request* request) {         \
-    if (quiet()) return PMPI_I##name(UNPACKED arguments, comm, request);              \
-    return start_collective(                                                          \
-        "MPI_I" #name, comm, [&] { return name(UNPACKED arguments, comm); }, request, \
-        [&] { return PMPI_I##name(UNPACKED arguments, comm, request); });             \
+#define COLLECTIVE(Name, name, parameters, arguments)                                                                \
+  int MPI_##Name(UNPACKED parameters, MPI_Comm comm) {                                                               \
+    if (quiet()) return PMPI_##Name(UNPACKED arguments, comm);                                                       \
+    return collective(                                                                                               \
+        "MPI_" #Name, comm, [&] { return name(UNPACKED arguments, comm); },                                          \
+        [&] { return PMPI_##Name(UNPACKED arguments, comm); });                                                      \
+  }                                                                                                                  \
+  int MPI_I##name(UNPACKED parameters, MPI_Comm comm, MPI_Request* request) {                                        \
+    const auto real = [&] { return OpenRequests::begun(PMPI_I##name(UNPACKED arguments, comm, request), request); }; \
+    if (quiet()) return real();                                                                                      \
+    return start_collective("MPI_I" #name, comm, [&] { return name(UNPACKED arguments, comm); }, request, real);     \
   }
 #include "comm/message_log/collectives.inc"
 #undef COLLECTIVE

@@ -2,6 +2,7 @@
 #include <mpi.h>
 
 #include "comm/message_log/phase.h"
+#include "comm/open_requests.h"
 
 namespace backstay::comm::message_log {
 namespace {
@@ -119,9 +120,11 @@ void forget(Flow& flow, MPI_Message known, MPI_Message* message) {
   }                                                                                                       \
   int MPI_I##name(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,       \
                   MPI_Request* request) {                                                                 \
-    if (quiet()) return PMPI_I##name(buffer, count, type, to, tag, comm, request);                        \
-    return start_send("MPI_I" #name, comm, count, type, to, tag, false, request,                          \
-                      [&] { return PMPI_I##name(buffer, count, type, to, tag, comm, request); });         \
+    const auto real = [&] {                                                                               \
+      return OpenRequests::begun(PMPI_I##name(buffer, count, type, to, tag, comm, request), request);     \
+    };                                                                                                    \
+    if (quiet()) return real();                                                                           \
+    return start_send("MPI_I" #name, comm, count, type, to, tag, false, request, real);                   \
   }                                                                                                       \
   int MPI_##Name##_init(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, \
                         MPI_Request* request) {                                                           \
@@ -143,9 +146,11 @@ int MPI_Recv(void* buffer, int count, MPI_Datatype type, int from, int tag, MPI_
 }
 
 int MPI_Irecv(void* buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request* request) {
-  if (quiet()) return PMPI_Irecv(buffer, count, type, from, tag, comm, request);
-  return start_receive("MPI_Irecv", comm, {buffer, count, type}, from, tag, false, request,
-                       [&] { return PMPI_Irecv(buffer, count, type, from, tag, comm, request); });
+  const auto real = [&] {
+    return OpenRequests::begun(PMPI_Irecv(buffer, count, type, from, tag, comm, request), request);
+  };
+  if (quiet()) return real();
+  return start_receive("MPI_Irecv", comm, {buffer, count, type}, from, tag, false, request, real);
 }
 
 int MPI_Recv_init(void* buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Request* request) {
@@ -218,7 +223,7 @@ int MPI_Mrecv(void* buffer, int count, MPI_Datatype type, MPI_Message* message, 
 }
 
 int MPI_Imrecv(void* buffer, int count, MPI_Datatype type, MPI_Message* message, MPI_Request* request) {
-  const auto real = [&] { return PMPI_Imrecv(buffer, count, type, message, request); };
+  const auto real = [&] { return OpenRequests::begun(PMPI_Imrecv(buffer, count, type, message, request), request); };
   if (quiet()) return real();
   std::int64_t number = 0;
   const MPI_Message known = *message;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "comm/message_log/phase.h"
+#include "comm/open_requests.h"
 
 namespace backstay::comm::message_log {
 namespace {
@@ -229,8 +230,7 @@ int start_again(const char* name, MPI_Request* requests, int count, const Real& 
                    });
 }
 
-int free_request(MPI_Request* request) {
-  const auto real = [&] { return PMPI_Request_free(request); };
+int free_request(MPI_Request* request, const Real& real) {
   const Way way = way_of_request(request, 1, "MPI_Request_free");
   if (way == Way::pass) return real();
   Phase* const phase = own_phase();
@@ -273,51 +273,67 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 int MPI_Wait(MPI_Request* request, MPI_Status* status) {
-  if (quiet()) return PMPI_Wait(request, status);
-  return complete({"MPI_Wait", Completion::Of::one, 1, request, nullptr, nullptr, nullptr, status},
-                  [&](MPI_Status* s) { return PMPI_Wait(request, s); });
+  const auto real = [&](MPI_Status* s) {
+    return OpenRequests::completing(1, request, [&] { return PMPI_Wait(request, s); });
+  };
+  if (quiet()) return real(status);
+  return complete({"MPI_Wait", Completion::Of::one, 1, request, nullptr, nullptr, nullptr, status}, real);
 }
 
 int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
-  if (quiet()) return PMPI_Waitall(count, requests, statuses);
-  return complete({"MPI_Waitall", Completion::Of::all, count, requests, nullptr, nullptr, nullptr, statuses},
-                  [&](MPI_Status* s) { return PMPI_Waitall(count, requests, s); });
+  const auto real = [&](MPI_Status* s) {
+    return OpenRequests::completing(count, requests, [&] { return PMPI_Waitall(count, requests, s); });
+  };
+  if (quiet()) return real(statuses);
+  return complete({"MPI_Waitall", Completion::Of::all, count, requests, nullptr, nullptr, nullptr, statuses}, real);
 }
 
 int MPI_Waitany(int count, MPI_Request requests[], int* index, MPI_Status* status) {
-  if (quiet()) return PMPI_Waitany(count, requests, index, status);
-  return complete({"MPI_Waitany", Completion::Of::any, count, requests, nullptr, index, nullptr, status},
-                  [&](MPI_Status* s) { return PMPI_Waitany(count, requests, index, s); });
+  const auto real = [&](MPI_Status* s) {
+    return OpenRequests::completing(count, requests, [&] { return PMPI_Waitany(count, requests, index, s); });
+  };
+  if (quiet()) return real(status);
+  return complete({"MPI_Waitany", Completion::Of::any, count, requests, nullptr, index, nullptr, status}, real);
 }
 
 int MPI_Waitsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status statuses[]) {
-  if (quiet()) return PMPI_Waitsome(count, requests, done, indices, statuses);
-  return complete({"MPI_Waitsome", Completion::Of::some, count, requests, nullptr, done, indices, statuses},
-                  [&](MPI_Status* s) { return PMPI_Waitsome(count, requests, done, indices, s); });
+  const auto real = [&](MPI_Status* s) {
+    return OpenRequests::completing(count, requests, [&] { return PMPI_Waitsome(count, requests, done, indices, s); });
+  };
+  if (quiet()) return real(statuses);
+  return complete({"MPI_Waitsome", Completion::Of::some, count, requests, nullptr, done, indices, statuses}, real);
 }
 
 int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
-  if (quiet()) return PMPI_Test(request, flag, status);
-  return complete({"MPI_Test", Completion::Of::one, 1, request, flag, nullptr, nullptr, status},
-                  [&](MPI_Status* s) { return PMPI_Test(request, flag, s); });
+  const auto real = [&](MPI_Status* s) {
+    return OpenRequests::completing(1, request, [&] { return PMPI_Test(request, flag, s); });
+  };
+  if (quiet()) return real(status);
+  return complete({"MPI_Test", Completion::Of::one, 1, request, flag, nullptr, nullptr, status}, real);
 }
 
 int MPI_Testall(int count, MPI_Request requests[], int* flag, MPI_Status statuses[]) {
-  if (quiet()) return PMPI_Testall(count, requests, flag, statuses);
-  return complete({"MPI_Testall", Completion::Of::all, count, requests, flag, nullptr, nullptr, statuses},
-                  [&](MPI_Status* s) { return PMPI_Testall(count, requests, flag, s); });
+  const auto real = [&](MPI_Status* s) {
+    return OpenRequests::completing(count, requests, [&] { return PMPI_Testall(count, requests, flag, s); });
+  };
+  if (quiet()) return real(statuses);
+  return complete({"MPI_Testall", Completion::Of::all, count, requests, flag, nullptr, nullptr, statuses}, real);
 }
 
 int MPI_Testany(int count, MPI_Request requests[], int* index, int* flag, MPI_Status* status) {
-  if (quiet()) return PMPI_Testany(count, requests, index, flag, status);
-  return complete({"MPI_Testany", Completion::Of::any, count, requests, flag, index, nullptr, status},
-                  [&](MPI_Status* s) { return PMPI_Testany(count, requests, index, flag, s); });
+  const auto real = [&](MPI_Status* s) {
+    return OpenRequests::completing(count, requests, [&] { return PMPI_Testany(count, requests, index, flag, s); });
+  };
+  if (quiet()) return real(status);
+  return complete({"MPI_Testany", Completion::Of::any, count, requests, flag, index, nullptr, status}, real);
 }
 
 int MPI_Testsome(int count, MPI_Request requests[], int* done, int indices[], MPI_Status statuses[]) {
-  if (quiet()) return PMPI_Testsome(count, requests, done, indices, statuses);
-  return complete({"MPI_Testsome", Completion::Of::some, count, requests, nullptr, done, indices, statuses},
-                  [&](MPI_Status* s) { return PMPI_Testsome(count, requests, done, indices, s); });
+  const auto real = [&](MPI_Status* s) {
+    return OpenRequests::completing(count, requests, [&] { return PMPI_Testsome(count, requests, done, indices, s); });
+  };
+  if (quiet()) return real(statuses);
+  return complete({"MPI_Testsome", Completion::Of::some, count, requests, nullptr, done, indices, statuses}, real);
 }
 
 int MPI_Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
@@ -327,18 +343,20 @@ int MPI_Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
 }
 
 int MPI_Start(MPI_Request* request) {
-  if (quiet()) return PMPI_Start(request);
-  return start_again("MPI_Start", request, 1, [&] { return PMPI_Start(request); });
+  const auto real = [&] { return OpenRequests::begun(PMPI_Start(request), request); };
+  if (quiet()) return real();
+  return start_again("MPI_Start", request, 1, real);
 }
 
 int MPI_Startall(int count, MPI_Request requests[]) {
-  if (quiet()) return PMPI_Startall(count, requests);
-  return start_again("MPI_Startall", requests, count, [&] { return PMPI_Startall(count, requests); });
+  const auto real = [&] { return OpenRequests::begun(PMPI_Startall(count, requests), requests, count); };
+  if (quiet()) return real();
+  return start_again("MPI_Startall", requests, count, real);
 }
 
 int MPI_Request_free(MPI_Request* request) {
-  if (quiet()) return PMPI_Request_free(request);
-  return free_request(request);
+  const auto real = [&] { return OpenRequests::completing(1, request, [&] { return PMPI_Request_free(request); }); };
+  return quiet() ? real() : free_request(request, real);
 }
 
 int MPI_Cancel(MPI_Request* request) {

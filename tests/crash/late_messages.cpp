@@ -1,0 +1,127 @@
+// late_messages HOW MARK: at its tenth step rank 1 dies while a long message of rank 0 is under way, from or to a
+// buffer that is freed on the way back to loop(). HOW says what comes when it has been freed:
+// - pieces: rank 1 has sent pieces of its message to rank 0, which has not seen them yet;
+// - living: so has rank 2, which lives, and goes on sending; rank 0 waits for rank 1;
+// - answer: rank 2 begins to receive from rank 0 when that has heard of the loss already, and is sent to;
+// - together: the same, and rank 0 waits for both ranks in one call;
+// - collective: the ranks are in MPI_Alltoall of long messages.
+// Only a launch that finds no file MARK does so; it makes it. What rank 0 keeps where its buffer was must stay as it
+// is: "kept", or "altered WORDS".
+#include <malloc.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backstay/backstay.hpp"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using Words = std::vector<std::uint64_t>;
+
+constexpr std::size_t length = std::size_t{1} << 20;  // 8 MiB
+
+/// Lets MPI go on with it.
+void advance(MPI_Request& request, milliseconds time) {
+  int done = 0;
+  const auto end = Clock::now() + time;
+  do MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+  while (Clock::now() < end && done == 0);
+}
+
+void send_to_0(const Words& out, MPI_Comm comm, milliseconds time) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Isend(out.data(), static_cast<int>(length), MPI_UINT64_T, 0, 0, comm, &request);
+  advance(request, time);
+}
+
+void of_rank_0(const std::string& how, MPI_Comm comm) {
+  Words buffer(length);
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int count = static_cast<int>(length);
+  const int other = how == "pieces" ? 1 : 2;
+  if (how == "answer" || how == "together") {
+    MPI_Isend(buffer.data(), count, MPI_UINT64_T, other, 0, comm, &request);
+  } else {
+    MPI_Irecv(buffer.data(), count, MPI_UINT64_T, other, 0, comm, &request);
+    while (static_cast<volatile std::uint64_t&>(buffer[0]) == 0) advance(request, milliseconds(0));
+    std::this_thread::sleep_for(milliseconds(600));
+  }
+  std::uint64_t word = 0;
+  if (how == "together") {
+    std::array<MPI_Request, 2> both = {MPI_REQUEST_NULL, request};
+    MPI_Irecv(&word, 1, MPI_UINT64_T, 1, 1, comm, both.data());
+    MPI_Waitall(2, both.data(), MPI_STATUSES_IGNORE);
+  }
+  MPI_Recv(&word, 1, MPI_UINT64_T, 1, 1, comm, MPI_STATUS_IGNORE);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+void of_rank_2(const std::string& how, Words& buffer, MPI_Comm comm) {
+  if (how == "living") return send_to_0(buffer, comm, milliseconds(3000));
+  if (how != "answer" && how != "together") return;
+  std::this_thread::sleep_for(milliseconds(600));
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Irecv(buffer.data(), static_cast<int>(length), MPI_UINT64_T, 0, 0, comm, &request);
+  advance(request, milliseconds(1000));
+}
+
+void lose_rank_1(const std::string& how, MPI_Comm comm, int rank) {
+  int size = 1;
+  MPI_Comm_size(comm, &size);
+  Words buffer(how == "collective" ? length * static_cast<std::size_t>(size) : length, 1);
+  if (how == "collective" && rank != 1) {
+    if (rank == 2) std::this_thread::sleep_for(milliseconds(600));
+    Words in(buffer.size());
+    const int count = static_cast<int>(length);
+    MPI_Alltoall(buffer.data(), count, MPI_UINT64_T, in.data(), count, MPI_UINT64_T, comm);
+  }
+  if (rank == 0) of_rank_0(how, comm);
+  if (rank == 2) of_rank_2(how, buffer, comm);
+  if (rank != 1) MPI_Barrier(comm);
+  if (how == "pieces") send_to_0(buffer, comm, milliseconds(300));
+  if (how != "pieces") std::this_thread::sleep_for(milliseconds(300));
+  std::raise(SIGKILL);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  mallopt(M_MMAP_THRESHOLD, 1 << 17);  // what is freed is no longer there
+  const std::string how = argc > 1 ? argv[1] : "answer", mark = argc > 2 ? argv[2] : "";
+  backstay::Session session(argc, argv);
+  std::int64_t step = 0;
+  session.protect("step", step);
+  session.loop([&] {
+    session.resume();
+    Words kept(how == "collective" ? 16 * length : length);
+    const bool was_there = std::ifstream(mark).good();
+    MPI_Barrier(session.comm());
+    while (step < 20) {
+      session.checkpoint();
+      if (step == 10 && !was_there) {
+        std::ofstream(mark).put('1');
+        kept = {};
+        lose_rank_1(how, session.comm(), session.rank());
+      }
+      MPI_Barrier(session.comm());
+      ++step;
+    }
+    std::size_t altered = 0;
+    for (const auto word : kept) altered += word == 0 ? 0 : 1;
+    if (session.rank() == 0) altered == 0 ? std::printf("kept\n") : std::printf("altered %zu\n", altered);
+    std::fflush(stdout);
+  });
+  return 0;
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "late_messages: %s\n", e.what());
+  return 3;
+}
