@@ -42,8 +42,7 @@ bool is_done(MPI_Request request) {
 void see_what_the_dead_have_sent() {
   constexpr int looks = 1000;  // Open MPI: at up to 31 pieces of messages each
   int found = 0;
-  for (int i = 0; i < looks; ++i)
-    PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &found, MPI_STATUS_IGNORE);
+  for (int i = 0; i < looks; ++i) PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &found, MPI_STATUS_IGNORE);
 }
 
 }  // namespace

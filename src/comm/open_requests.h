@@ -32,8 +32,8 @@ class OpenRequests {
     const Completion completion(count, requests);
     return call();
   }
-  /// Until all that this thread has begun is done, or `bound` has passed, and nothing is left of what the dead have sent.
-  /// The requests are not completed: the program can still do that. Calls MPI.
+  /// Until all that this thread has begun is done, or `bound` has passed, and nothing is left of what the dead have
+  /// sent. The requests are not completed: the program can still do that. Calls MPI.
   static void settle(std::chrono::milliseconds bound);
 
  private:

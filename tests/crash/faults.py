@@ -50,6 +50,7 @@ FROM_OUTSIDE = {"sigstop", "gone", "remount"}
 TIMEOUT = 1.0  # seconds, the option
 LIMIT = 60  # seconds for a launch
 LONG_STOP = 10  # seconds
+OF_ANY_RUN = ("backstay: no checkpoint in ", "backstay: resumed from ")  # says nothing of an end
 
 
 @dataclass
@@ -210,8 +211,8 @@ class Run:
         may_give_up = self.kind == "sigstop" and self.policy == "wait"
         if self.kind in BEARABLE and (ended.status != 0 or (failed and not may_give_up)):
             return f"ended with status {ended.status}, and gave up {len(failed)} lines"
-        said = [line for line in ended.err.splitlines() if line.startswith("stepper: ") and len(line.split()) > 5]
-        if ended.status != 0 and not said:
+        said = [line for line in ended.err.splitlines() if line.startswith(("stepper: ", "backstay: "))]
+        if ended.status != 0 and all(line.startswith(OF_ANY_RUN) for line in said):
             return f"ended with status {ended.status} and without a sentence"
         return ""
 

@@ -539,7 +539,7 @@ def survives_a_late_message(tmp_path, program, *words):
 
 
 @needs_ulfm
-@pytest.mark.parametrize("how", ["answer", "living", "pieces", "collective"])
+@pytest.mark.parametrize("how", ["answer", "together", "living", "pieces", "collective"])
 @pytest.mark.parametrize("copies", ["at once", "in pieces"])
 def test_mpi_does_not_touch_a_buffer_that_is_freed_on_the_way_back_to_loop(tmp_path, monkeypatch, how, copies):
     """Where the processes of a node may not read each other's memory, Open MPI copies long messages in pieces."""
