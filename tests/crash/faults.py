@@ -134,14 +134,13 @@ class Run:
         if self.mounted:
             subprocess.run(["umount", "--lazy", str(self.mounted)], check=True)
 
-    def make_read_only(self) -> None:
-        """As soon as no file is open there for writing."""
-        end = time.monotonic() + 5
-        while not mount("-o", "remount,ro", self.mounted):
-            if time.monotonic() > end:
-                self.story += ", which never came to be"
+    def make_read_only(self, launch: Launch) -> None:
+        """As soon as no file is open there for writing; a level of a node may have one open until the job's end."""
+        while launch.running() and launch.in_time():
+            if mount("-o", "remount,ro", self.mounted):
                 return
             time.sleep(0.001)
+        self.story += ", which had files open until its end"
 
     def interfere(self, launch: Launch, directory: Path) -> None:
         """What is done to the job from outside."""
@@ -150,7 +149,7 @@ class Run:
         kills.started(launch, directory, 0)
         time.sleep(self.chance.uniform(0, 0.5))
         if self.kind == "remount":
-            return self.make_read_only()
+            return self.make_read_only(launch)
         if self.kind == "gone":
             there = [path for path in directory.glob("*/") if path.is_dir()]
             there += [path for path in directory.glob("*/*/") if path.is_dir()]
