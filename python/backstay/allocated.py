@@ -11,10 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from .observed import LEFT_OUT, NOT_KNOWN, ORDER, PERHAPS, fate
+
 LEAST = 16384  # bytes: smaller ones have no memory pages of their own
-LEFT_OUT, NOT_KNOWN = "overwritten first", "not known"
-# The worst first: what one rank, or one of several arrays from the same place, needs has to be saved.
-ORDER = ("read first", "never written", "read first in part", "overwritten in part", NOT_KNOWN, "not touched", LEFT_OUT)
 ADVICE = {LEFT_OUT: "leave out", NOT_KNOWN: "protect?"}  # all else: protect
 VECTOR = re.compile(r"\b_?[vV]ector(?:_base)?<(.+?)(?:, std::allocator<|>)")
 FORTRAN = {".f", ".f90", ".f95", ".f03", ".f08", ".for"}
@@ -31,19 +30,11 @@ def environment(least: int, libraries: Iterable[str]) -> dict[str, str]:
 
 
 def what_became_of(event: dict) -> str:
-    """In the steps that were looked at. In doubt it is live."""
-    count = {name: int(event.get(name, 0)) for name in ("bytes", "overwritten", "read", "untouched")}
-    if event.get("why") and not count["overwritten"] and not count["read"]:
+    """In units of 8 bytes, of which a part may have been used: what was overwritten where seen is not known."""
+    if event.get("why") and not int(event.get("overwritten", 0)) and not int(event.get("read", 0)):
         return NOT_KNOWN
-    if count["overwritten"] == count["bytes"] > 0:
-        return LEFT_OUT
-    if count["read"]:
-        if event.get("written") == "never":
-            return "never written"
-        return "read first in part" if count["overwritten"] else "read first"
-    if count["untouched"] == count["bytes"]:
-        return "not touched"
-    return "overwritten in part" if count["overwritten"] and count["untouched"] else NOT_KNOWN
+    seen = fate(event)
+    return NOT_KNOWN if seen == PERHAPS else seen
 
 
 def arrays_of(told: Iterable[dict], late: Iterable[dict], ranks: int, line_of) -> list[dict]:

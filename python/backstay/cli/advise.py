@@ -14,23 +14,12 @@ from ..job import Job, find_app
 from ..launch import run_job
 from ..lines import Problem
 from ..mpirun import LaunchError, find
+from ..observed import LEFT_OUT, NOT_KNOWN, ORDER, PERHAPS, fate
 from . import common
 
 SETTINGS = {"context_settings": {"allow_interspersed_args": False}}
 
-LEFT_OUT, PERHAPS, NOT_KNOWN = "overwritten first", "overwritten where seen", "not known"
-# What a rank saw, the worst first: what one of them needs has to be saved.
-ADVICE = {
-    "read first": "save",
-    "read first in part": "save",
-    "never written": "save, or protect_static",
-    "overwritten in part": "save",
-    NOT_KNOWN: "save",
-    "not touched": "save",
-    PERHAPS: "leave out?",
-    LEFT_OUT: "leave out",
-}
-ORDER = tuple(ADVICE)
+ADVICE = {"never written": "save, or protect_static", PERHAPS: "leave out?", LEFT_OUT: "leave out"}  # all else: save
 SMALL = "below 16 KiB, or beside other data in memory"
 
 
@@ -174,27 +163,12 @@ def _at_place(key: tuple, events: list[dict], ranks: int) -> dict:
     }
 
 
-def _what(event: dict) -> str:
-    count = {name: int(event.get(name, 0)) for name in ("bytes", "overwritten", "read", "untouched")}
-    if count["overwritten"] == count["bytes"] > 0:
-        return LEFT_OUT
-    if count["read"]:
-        if event.get("written") == "never":
-            return "never written"
-        return "read first in part" if count["overwritten"] else "read first"
-    if count["untouched"] == count["bytes"]:
-        return "not touched"
-    if not count["overwritten"]:
-        return NOT_KNOWN
-    return "overwritten in part" if count["untouched"] else PERHAPS
-
-
 def _merged(name: str, events: list[dict], ranks: int) -> dict:
-    known = [_what(event) for event in events]
+    known = [fate(event) for event in events]
     if len(events) < ranks:
         known.append(NOT_KNOWN)  # a rank has not got it
     what = min(known, key=ORDER.index)
-    first = next((event for event in events if _what(event) == what and event.get("program")), None)
+    first = next((event for event in events if fate(event) == what and event.get("program")), None)
 
     def total(field: str) -> int:
         return sum(int(event.get(field, 0)) for event in events)
@@ -325,7 +299,7 @@ def _table(arrays: list[dict]):
             common.human_bytes(array["live_bytes"]),
             array["what"] + (", not on all ranks" if array["ranks_differ"] else ""),
             common.printable(os.path.basename(array["line"])),
-            ADVICE[array["what"]],
+            ADVICE.get(array["what"], "save"),
         )
     return table
 
