@@ -42,10 +42,12 @@ kill_stragglers() {
 trap 'kill_stragglers; exit 143' TERM INT HUP
 
 # In the background, so that a signal to this script is served at once.
+began=$(date +%s)
 timeout --kill-after=10 "$seconds" "$mpiexec" $flags -n "$ranks" "$@" &
 wait $!
 status=$?
-if [ $status -eq 124 ] || [ $status -eq 137 ]; then
+# Before the time is up 137 is the launcher's own: a process was killed.
+if [ $status -eq 124 ] || { [ $status -eq 137 ] && [ $(($(date +%s) - began)) -ge "$seconds" ]; }; then
   kill_stragglers
   echo "$1 on $ranks ranks did not end within $seconds s and was killed" >&2
   status=124

@@ -345,3 +345,36 @@ except (ValueError, SystemExit, backstay.Error) as error:
 """,
     )
     assert "nothing more is saved; all ranks must make the same calls" in said, said
+
+REFUSED = """
+import sys
+import numpy as np
+import backstay
+
+with backstay.Session(dir="ck", every=1, policy="wait", timeout=3) as run:
+    u, f = np.zeros(100), np.zeros(100)
+    run.protect("u", u)
+    run.protect("f", f)
+    fluxes = run.declare("fluxes", reads="u", writes="f")
+    look = run.declare("look", reads="f")
+    found = run.resume()
+    if not found:
+        run.checkpoint()
+        run.compute(fluxes, f.fill, 2)
+    elif run.rank == 1:
+        try:
+            run.compute(look, f.sum)
+        except backstay.Error as error:
+            print(error, file=sys.stderr)
+            sys.exit(run.close())
+    run.comm.Barrier()
+"""
+
+
+def test_a_rank_that_alone_is_refused_a_computation_ends_the_job_in_time(mpi):
+    """The other one waits for it in MPI, where no error reaches it."""
+    mpi(2, REFUSED)
+    start = time.monotonic()
+    said = mpi(2, REFUSED, status=137)  # by SIGKILL, which the others notice
+    assert "this rank was refused a computation, and not all others came to close the session" in said, said
+    assert time.monotonic() - start < 40
