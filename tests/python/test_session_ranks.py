@@ -346,6 +346,7 @@ except (ValueError, SystemExit, backstay.Error) as error:
     )
     assert "nothing more is saved; all ranks must make the same calls" in said, said
 
+
 REFUSED = """
 import sys
 import numpy as np
