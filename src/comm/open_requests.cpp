@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <mutex>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
 #include "comm/mpi_operation.h"
@@ -12,9 +11,26 @@
 namespace backstay::comm {
 namespace {
 
+struct Begun {
+  MPI_Request request;
+  std::thread::id by;
+};
+
+/// The newest last. What was begun together is completed together: who looks for the newest first finds it at once.
 struct Noted {
   std::mutex mutex;
-  std::unordered_map<MPI_Request, std::thread::id> begun_by;
+  std::vector<Begun> begun;
+
+  [[nodiscard]] auto find(MPI_Request request) {
+    const auto is_it = [request](const Begun& entry) { return entry.request == request; };
+    return std::find_if(begun.rbegin(), begun.rend(), is_it);
+  }
+  void forget(MPI_Request request) {
+    const auto found = find(request);
+    if (found == begun.rend()) return;
+    *found = begun.back();
+    begun.pop_back();
+  }
 };
 
 /// Never destroyed: the program may call MPI until it ends.
@@ -49,12 +65,19 @@ void see_what_the_dead_have_sent() {
 
 std::atomic<bool> OpenRequests::noting_{false};
 
-void OpenRequests::note(const MPI_Request* requests, int count) {
+void OpenRequests::note(MPI_Request request) {
+  if (OurCall::is_under_way()) return;
+  Noted& all = noted();
+  const std::lock_guard lock(all.mutex);
+  all.begun.push_back({request, std::this_thread::get_id()});
+}
+
+void OpenRequests::note_again(const MPI_Request* requests, int count) {
   if (OurCall::is_under_way()) return;
   Noted& all = noted();
   const std::lock_guard lock(all.mutex);
   for (int i = 0; i < count; ++i)
-    if (requests[i] != MPI_REQUEST_NULL) all.begun_by[requests[i]] = std::this_thread::get_id();
+    if (all.find(requests[i]) == all.begun.rend()) all.begun.push_back({requests[i], std::this_thread::get_id()});
 }
 
 OpenRequests::Completion::Completion(int count, const MPI_Request* requests) {
@@ -70,8 +93,8 @@ void OpenRequests::forget_completed() {
   if (given.requests == nullptr) return;
   Noted& all = noted();
   const std::lock_guard lock(all.mutex);
-  for (std::size_t i = 0; i < given.before.size(); ++i)
-    if (given.requests[i] != given.before[i]) all.begun_by.erase(given.before[i]);
+  for (std::size_t i = given.before.size(); i-- > 0;)
+    if (given.requests[i] != given.before[i]) all.forget(given.before[i]);
   given.requests = nullptr;
 }
 
@@ -83,9 +106,11 @@ void OpenRequests::settle(std::chrono::milliseconds bound) {
   {
     Noted& all = noted();
     const std::lock_guard lock(all.mutex);
-    for (const auto& [request, thread] : all.begun_by)
-      if (thread == std::this_thread::get_id()) open.push_back(request);
-    for (MPI_Request request : open) all.begun_by.erase(request);
+    std::erase_if(all.begun, [&](const Begun& entry) {
+      const bool is_own = entry.by == std::this_thread::get_id();
+      if (is_own) open.push_back(entry.request);
+      return is_own;
+    });
   }
   const auto deadline = Patience::Clock::now() + bound;
   for (Backoff backoff;; backoff.sleep()) {

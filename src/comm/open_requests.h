@@ -20,9 +20,14 @@ class OpenRequests {
  public:
   /// Requests are noted from now on.
   static void note_from_now_on() { noting_ = true; }
-  /// Operations were begun by an MPI call, which has returned `code`.
-  static int begun(int code, const MPI_Request* requests, int count = 1) {
-    if (noting_.load(std::memory_order_relaxed) && code == MPI_SUCCESS) note(requests, count);
+  /// An operation was begun by an MPI call, which has returned `code`.
+  static int begun(int code, const MPI_Request* request) {
+    if (noting_.load(std::memory_order_relaxed) && code == MPI_SUCCESS) note(*request);
+    return code;
+  }
+  /// The same of persistent ones, which are begun again and again.
+  static int begun_again(int code, const MPI_Request* requests, int count) {
+    if (noting_.load(std::memory_order_relaxed) && code == MPI_SUCCESS) note_again(requests, count);
     return code;
   }
   /// `call`, which completes some of `requests`, or frees them.
@@ -45,7 +50,8 @@ class OpenRequests {
     Completion(const Completion&) = delete;
     Completion& operator=(const Completion&) = delete;
   };
-  static void note(const MPI_Request* requests, int count);
+  static void note(MPI_Request request);
+  static void note_again(const MPI_Request* requests, int count);
   static void forget_completed();
 
   static std::atomic<bool> noting_;

@@ -343,13 +343,13 @@ int MPI_Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
 }
 
 int MPI_Start(MPI_Request* request) {
-  const auto real = [&] { return OpenRequests::begun(PMPI_Start(request), request); };
+  const auto real = [&] { return OpenRequests::begun_again(PMPI_Start(request), request, 1); };
   if (quiet()) return real();
   return start_again("MPI_Start", request, 1, real);
 }
 
 int MPI_Startall(int count, MPI_Request requests[]) {
-  const auto real = [&] { return OpenRequests::begun(PMPI_Startall(count, requests), requests, count); };
+  const auto real = [&] { return OpenRequests::begun_again(PMPI_Startall(count, requests), requests, count); };
   if (quiet()) return real();
   return start_again("MPI_Startall", requests, count, real);
 }
