@@ -81,7 +81,7 @@ void OpenRequests::note_again(const MPI_Request* requests, int count) {
 }
 
 OpenRequests::Completion::Completion(int count, const MPI_Request* requests) {
-  if (OurCall::is_under_way()) return;
+  if (OurCall::is_under_way() || requests == nullptr) return;  // MPI says what is wrong with the latter
   given.requests = requests;
   given.before.assign(requests, requests + std::max(count, 0));
 }

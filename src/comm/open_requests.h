@@ -3,8 +3,8 @@
 // A loss leads out of all scopes of the program, back to loop(), and their destructors free the buffers of messages
 // that are under way. MPI still reads and writes those: between ranks that live a message goes on, or begins only then
 // (a rank that has not heard of the loss yet receives it). So a rank first waits for what it has begun: with the
-// communicators revoked, each operation comes to an end as soon as its other side has heard, too. Of the calls that
-// block, MPI does so itself.
+// communicators revoked, each operation comes to an end as soon as its other side has heard, too. Calls that block see
+// the end of their messages themselves, as far as we know of Open MPI.
 //
 // Noted are requests of programs in C and C++ (see derived.cpp), and in jobs that can be repaired only.
 #pragma once

@@ -201,7 +201,7 @@ class Run:
     def judge(self, ended: Ended, failed: list[dict]) -> str:
         if ended.status == 124:
             return "did not end in time"
-        if ended.status > 128 or "*** Process received signal ***" in ended.err:
+        if ended.status > 128 or kills.CRASH in ended.err:
             return f"crashed, with status {ended.status}"
         if ended.status == 0 and ended.line("hash") != self.result(STEPS):
             return "ended with another result"

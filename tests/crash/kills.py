@@ -31,6 +31,7 @@ from backstay import guard  # noqa: E402 - found only with the line above
 
 RANKS, NODES = 4, 2
 LIMIT = 60  # seconds for one launch; it needs a few
+CRASH = "*** Process received signal ***"  # Open MPI says so of a process that crashes, not of one that is killed
 
 MIXES = {
     "local": {"LEVELS": "local", "EVERY": "2"},
@@ -260,7 +261,7 @@ class History:
 
     def _check_beginning(self, ended: Ended, may_be_silent: bool = False) -> None:
         """The launch came back from no older line than it had to. Killed early enough, it may not have said so."""
-        if "*** Process received signal ***" in ended.err:
+        if CRASH in ended.err:
             self._fail("a process that nobody killed has crashed", ended)
         resumed = ended.line("resumed")
         if resumed:

@@ -67,9 +67,8 @@ REASONS = {  # the first that is said counts: ranks that end for want of a line 
 
 OF_MPI = {"MPI stuck", "crash of MPI"}
 ALL_KILLED = "all killed"
-CRASH = "*** Process received signal ***"
 GIVEN_UP = "as MPI gave up by itself"  # a loss that no kill made (docs/decisions/0011)
-LOOKED_AT = 15  # seconds: a loss so long before the end of a program's work is repaired, or ends it before
+LOOKED_AT = 5  # seconds: a loss so long before the end of a program's work is repaired, or ends it before
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ def crashes_of_mpi(ended: Ended) -> int:
 
 def lost_by_itself(ended: Ended, events: list[dict], killed: int) -> str:
     """Whether a process was lost that nobody killed."""
-    if ended.err.count(CRASH) > crashes_of_mpi(ended):
+    if ended.err.count(kills.CRASH) > crashes_of_mpi(ended):
         return "a process that nobody killed has crashed"
     lost = sum(event.get("lost", 0) for event in events if event.get("event") == "repair")
     by_mpi = ended.err.count(GIVEN_UP) + crashes_of_mpi(ended)
@@ -313,7 +312,7 @@ class Run:
         have been on their way into loop()."""
         first = min((event["time"] for event in events if event.get("event") == "commit"), default=float("inf"))
         times = sorted(kill.began for kill in self.kills)
-        return times[0] < first or any(b - a < 2 for a, b in itertools.pairwise(times))
+        return any(time < first for time in times) or any(b - a < 2 for a, b in itertools.pairwise(times))
 
     def again(self, directory: Path) -> tuple[Ended, str]:
         """A launch without kills after a clean end. It may say that lines are there, but are lost with their nodes."""

@@ -223,3 +223,23 @@ def test_a_table_whose_entries_cannot_be_is_refused(entries):
     table = {"job": "0" * 16, "line": 1, "file": "f", "left_out": entries, "segments": []}
     with pytest.raises(lines.Problem):
         lines.decode_table(json.dumps(table).encode(), 0)
+
+
+def part_of_u(at):
+    return {
+        "rank": 0, "region": "u", "dataset": "/u", "type": "f8", "shape": [2], "units": "",
+        "placement": {"kind": "private"}, "part": {"of": [4], "at": [at]},
+        "offset": lines.FIRST_AREA, "bytes": 16, "crc32c": "00000000",
+    }  # fmt: skip
+
+
+def test_a_table_whose_parts_overlap_is_refused():
+    """Together they may be as many elements as the region has."""
+
+    def decode(second):
+        table = {"job": "0" * 16, "line": 1, "file": "f", "segments": [part_of_u(0), part_of_u(second)]}
+        return lines.decode_table(json.dumps(table).encode(), lines.FIRST_AREA + 4096)
+
+    assert len(decode(2).segments) == 2
+    with pytest.raises(lines.Problem, match="parts of the region 'u' of rank 0 overlap"):
+        decode(1)
