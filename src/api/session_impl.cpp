@@ -770,7 +770,7 @@ bool Session::Impl::close() {
   } catch (...) {
   }
   if (!waited) {
-    journal_->say(waited.failure().what);
+    journal_->insist(waited.failure().what);  // whichever leaves first: the launcher then ends the others
     engine_->leave();
   }
   if (signals_ && api::SignalListener::ends_the_process())

@@ -1,13 +1,19 @@
 """The small size of each campaign of `./dev campaign`, but for those that have tests of their own."""
 
 import importlib
+import os
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
+import faults
+import kills
 import openings
 import pytest
 import repairs
+from backstay import guard
 from backstay.mpirun import find
 from protections import PROTECTIONS, Kill, Shape, files_bear, has_a_line, older_line
 
@@ -26,6 +32,24 @@ def clean(name):
 
 def test_jobs_bear_what_storage_clock_and_memory_do_to_them():
     clean("faults")
+
+
+@pytest.mark.skipif(MPIRUN is None, reason="there is no mpirun here")
+def test_a_job_whose_last_checkpoint_is_stuck_says_so_whichever_rank_leaves_first(tmp_path):
+    """Rank 0, which speaks for all, stands still; the launcher ends it when another has gone."""
+    build = faults.built() / "tests" / "crash"
+    stuck = {
+        "LD_PRELOAD": str(build / "libfaulty_system.so"), "FAULTY_UNDER": str(tmp_path), "FAULTY_RANK": "-1",
+        "FAULTY_KIND": "stuck", "FAULTY_FROM": "500", "FAULTY_COUNT": "100000",
+    }  # fmt: skip
+    options = {"LEVELS": "shared", "EVERY": "2", "POLICY": "skip", "TIMEOUT": "1"}
+    launch = kills.Launch(build / "stepper", ["400"], tmp_path, options, variables=stuck)
+    while launch.running() and launch.in_time() and b"hash" not in os.pread(launch.out.fileno(), 1000, 0):
+        time.sleep(0.005)
+    guard.send([guard.rank_processes(launch.run_id)[0]], signal.SIGSTOP)
+    ended = launch.end()
+    assert ended.status not in (0, 124), ended.out + ended.err
+    assert "writing the last checkpoint was not done within 1.00 s (option timeout)" in ended.err
 
 
 def test_the_models_hold_and_every_seeded_bug_in_them_is_found():
