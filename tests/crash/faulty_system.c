@@ -2,7 +2,8 @@
  * directory fail, wait, or do less than they were asked to, as storage does.
  *
  * FAULTY_UNDER: that directory. FAULTY_RANK: of which process (-1: of all). FAULTY_KIND: eio, enospc, erofs, eintr,
- * short, slow, stuck, enomem, clock. FAULTY_FROM, FAULTY_COUNT: which of the calls. FAULTY_SEED: of what is random. */
+ * short, slow, stuck, enomem, clock. FAULTY_FROM, FAULTY_COUNT: which of the calls. FAULTY_SEED: of what is random.
+ * FAULTY_SECONDS: how long a call is stuck. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -16,10 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { most_files = 4096, stuck_seconds = 3 };
+enum { most_files = 4096 };
 
 static const char *under, *kind = "";
-static long from, count;
+static long from, count, stuck_seconds;
 static atomic_long calls, maps, random_state;
 static atomic_uchar ours[most_files];
 
@@ -35,6 +36,7 @@ __attribute__((constructor)) static void begin(void) {
   if (rank >= 0 && rank != atol(me)) return;
   from = number("FAULTY_FROM", 0);
   count = number("FAULTY_COUNT", 0);
+  stuck_seconds = number("FAULTY_SECONDS", 3);
   random_state = number("FAULTY_SEED", 1) + atol(me);
   kind = getenv("FAULTY_KIND");
   under = getenv("FAULTY_UNDER");
@@ -58,7 +60,7 @@ static int meets(int writes, int can_be_interrupted) {
   if (is("eintr")) return can_be_interrupted && chance(3) == 0 ? EINTR : 0;
   if (!in_turn) return 0;
   if (is("slow")) usleep(chance(20000));
-  if (is("stuck") && call == from) sleep(stuck_seconds);
+  if (is("stuck") && call == from) sleep((unsigned)stuck_seconds);
   if (is("eio")) return EIO;
   if (is("enospc") && writes) return ENOSPC;
   if (is("erofs") && writes) return EROFS;
