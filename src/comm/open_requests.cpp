@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace {
 struct Begun {
   MPI_Request request;
   std::thread::id by;
+  std::optional<MPI_Fint> number{};  ///< of a request that MPI has freed, perhaps before it was done: see is_done()
 };
 
 /// The newest last. What was begun together is completed together: who looks for the newest first finds it at once.
@@ -47,10 +49,15 @@ struct Given {
 thread_local Given given;
 
 /// Looks at it, which lets MPI go on with it.
-bool is_done(MPI_Request request) {
+///
+/// Open MPI keeps what a handle stands for, also after it is freed, until it is done. Then it can be given out again;
+/// but the number that it had in Fortran no longer leads to it.
+bool is_done(const Begun& begun) {
+  if (begun.number && PMPI_Request_f2c(*begun.number) != begun.request) return true;
   int done = 0;
   MPI_Status status;
-  return PMPI_Request_get_status(request, &done, &status) != MPI_SUCCESS || done != 0;
+  if (PMPI_Request_get_status(begun.request, &done, &status) != MPI_SUCCESS || done != 0) return true;
+  return begun.number && PMPI_Request_f2c(*begun.number) != begun.request;
 }
 
 /// MPI takes an operation with a process that has died for done, and may still find what that sent before: an answer to
@@ -69,7 +76,7 @@ void OpenRequests::note(MPI_Request request) {
   if (OurCall::is_under_way()) return;
   Noted& all = noted();
   const std::lock_guard lock(all.mutex);
-  all.begun.push_back({request, std::this_thread::get_id()});
+  all.begun.push_back({request, std::this_thread::get_id(), {}});
 }
 
 void OpenRequests::note_again(const MPI_Request* requests, int count) {
@@ -77,7 +84,7 @@ void OpenRequests::note_again(const MPI_Request* requests, int count) {
   Noted& all = noted();
   const std::lock_guard lock(all.mutex);
   for (int i = 0; i < count; ++i)
-    if (all.find(requests[i]) == all.begun.rend()) all.begun.push_back({requests[i], std::this_thread::get_id()});
+    if (all.find(requests[i]) == all.begun.rend()) all.begun.push_back({requests[i], std::this_thread::get_id(), {}});
 }
 
 OpenRequests::Completion::Completion(int count, const MPI_Request* requests) {
@@ -86,29 +93,46 @@ OpenRequests::Completion::Completion(int count, const MPI_Request* requests) {
   given.before.assign(requests, requests + std::max(count, 0));
 }
 
-OpenRequests::Completion::~Completion() { forget_completed(); }
+OpenRequests::Completion::~Completion() { given.requests = nullptr; }
 
 /// A persistent one stays what it is, and is done until it is started again.
-void OpenRequests::forget_completed() {
-  if (given.requests == nullptr) return;
+int OpenRequests::Completion::ended(int code) const {
+  if (given.requests == nullptr) return code;
+  if (code != MPI_SUCCESS) {
+    number_freed();
+    return code;
+  }
   Noted& all = noted();
   const std::lock_guard lock(all.mutex);
   for (std::size_t i = given.before.size(); i-- > 0;)
     if (given.requests[i] != given.before[i]) all.forget(given.before[i]);
-  given.requests = nullptr;
+  return code;
+}
+
+/// In a call that meets an error in one of several, Open MPI frees all for which it has one: also messages in a revoked
+/// communicator that it still works on. Before anything that lets it go on with them.
+void OpenRequests::number_freed() {
+  if (given.requests == nullptr) return;
+  Noted& all = noted();
+  const std::lock_guard lock(all.mutex);
+  for (std::size_t i = 0; i < given.before.size(); ++i) {
+    if (given.requests[i] == given.before[i]) continue;
+    const auto found = all.find(given.before[i]);
+    if (found != all.begun.rend()) found->number = PMPI_Request_c2f(found->request);
+  }
 }
 
 void OpenRequests::settle(std::chrono::milliseconds bound) {
   if (!noting_) return;
   const OurCall ours;
-  forget_completed();
-  std::vector<MPI_Request> open;
+  number_freed();
+  std::vector<Begun> open;
   {
     Noted& all = noted();
     const std::lock_guard lock(all.mutex);
     std::erase_if(all.begun, [&](const Begun& entry) {
       const bool is_own = entry.by == std::this_thread::get_id();
-      if (is_own) open.push_back(entry.request);
+      if (is_own) open.push_back(entry);
       return is_own;
     });
   }
@@ -117,7 +141,7 @@ void OpenRequests::settle(std::chrono::milliseconds bound) {
     std::erase_if(open, is_done);
     if (open.empty() || Patience::Clock::now() >= deadline) break;
     // Only what has no other side yet, or has lost it, heeds that: of a message under way MPI has to see the end.
-    for (MPI_Request request : open) PMPI_Cancel(&request);
+    for (Begun& begun : open) PMPI_Cancel(&begun.request);
   }
   see_what_the_dead_have_sent();
 }

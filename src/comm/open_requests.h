@@ -35,24 +35,25 @@ class OpenRequests {
   static int completing(int count, const MPI_Request* requests, const Call& call) {
     if (!noting_.load(std::memory_order_relaxed)) return call();
     const Completion completion(count, requests);
-    return call();
+    return completion.ended(call());
   }
   /// Until all that this thread has begun is done, or `bound` has passed, and nothing is left of what the dead have
   /// sent. The requests are not completed: the program can still do that. Calls MPI.
   static void settle(std::chrono::milliseconds bound);
 
  private:
-  /// Such a call of this thread. An error of it is heard before it returns, and may never return.
+  /// Such a call of this thread. An error of it is heard before it returns, and it may never return.
   class Completion {
    public:
     Completion(int count, const MPI_Request* requests);
     ~Completion();
     Completion(const Completion&) = delete;
     Completion& operator=(const Completion&) = delete;
+    [[nodiscard]] int ended(int code) const;
   };
   static void note(MPI_Request request);
   static void note_again(const MPI_Request* requests, int count);
-  static void forget_completed();
+  static void number_freed();
 
   static std::atomic<bool> noting_;
 };

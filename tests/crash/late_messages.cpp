@@ -5,6 +5,8 @@
 // - answer: rank 2 begins to receive from rank 0 when that has heard of the loss already, and is sent to;
 // - persistent: the same, of a request that can be started again;
 // - together: the same, and rank 0 waits for both ranks in one call;
+// - revoked: the same with rank 3, which has heard of the loss and revoked the communicator before rank 0 knows of any;
+// - exchange: the same in MPI_Sendrecv;
 // - collective: the ranks are in MPI_Alltoall;
 // - started: rank 0 has started MPI_Ialltoall, which rank 2 comes to when rank 0 has heard of the loss.
 // Only a launch that finds no file MARK does so; it makes it. Rank 0 prints "done" at the end.
@@ -49,20 +51,22 @@ void of_rank_0(const std::string& how, MPI_Comm comm) {
   MPI_Request request = MPI_REQUEST_NULL;
   const int count = static_cast<int>(length);
   const int other = how == "pieces" ? 1 : 2;
-  if (how == "answer" || how == "together") {
+  if (how == "answer" || how == "together" || how == "revoked") {
     MPI_Isend(buffer.data(), count, MPI_UINT64_T, other, 0, comm, &request);
   } else if (how == "persistent") {
     MPI_Send_init(buffer.data(), count, MPI_UINT64_T, other, 0, comm, &request);
     MPI_Start(&request);
-  } else {
+  } else if (how != "exchange") {
     MPI_Irecv(buffer.data(), count, MPI_UINT64_T, other, 0, comm, &request);
     while (static_cast<volatile std::uint64_t&>(buffer[0]) == 0) advance(request, milliseconds(0));
     std::this_thread::sleep_for(milliseconds(600));
   }
   std::uint64_t word = 0;
-  if (how == "together") {
+  if (how == "exchange")
+    MPI_Sendrecv(buffer.data(), count, MPI_UINT64_T, 2, 0, &word, 1, MPI_UINT64_T, 3, 1, comm, MPI_STATUS_IGNORE);
+  if (how == "together" || how == "revoked") {
     std::array<MPI_Request, 2> both = {MPI_REQUEST_NULL, request};
-    MPI_Irecv(&word, 1, MPI_UINT64_T, 1, 1, comm, both.data());
+    MPI_Irecv(&word, 1, MPI_UINT64_T, how == "revoked" ? 3 : 1, 1, comm, both.data());
     MPI_Waitall(2, both.data(), MPI_STATUSES_IGNORE);
   }
   MPI_Recv(&word, 1, MPI_UINT64_T, 1, 1, comm, MPI_STATUS_IGNORE);
@@ -71,7 +75,7 @@ void of_rank_0(const std::string& how, MPI_Comm comm) {
 
 void of_rank_2(const std::string& how, Words& buffer, MPI_Comm comm) {
   if (how == "living") return send_to_0(buffer, comm, milliseconds(3000));
-  if (how != "answer" && how != "together" && how != "persistent") return;
+  if (how == "pieces") return;
   std::this_thread::sleep_for(milliseconds(600));
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Irecv(buffer.data(), static_cast<int>(length), MPI_UINT64_T, 0, 0, comm, &request);
@@ -100,6 +104,8 @@ void lose_rank_1(const std::string& how, MPI_Comm comm, int rank) {
   if (rank != 1 && (how == "collective" || how == "started")) call_all(how, comm, rank);
   if (rank == 0) of_rank_0(how, comm);
   if (rank == 2) of_rank_2(how, buffer, comm);
+  if (rank == 3 && (how == "revoked" || how == "exchange"))
+    MPI_Recv(buffer.data(), 1, MPI_UINT64_T, 1, 1, comm, MPI_STATUS_IGNORE);
   if (rank != 1) MPI_Barrier(comm);
   if (how == "pieces") send_to_0(buffer, comm, milliseconds(300));
   if (how != "pieces") std::this_thread::sleep_for(milliseconds(300));
