@@ -150,6 +150,7 @@ bool Crew::keeps_communicators_of_before() const {
 
 void Crew::heard(MPI_Comm comm, int code) {
   if (OurCall::is_under_way()) return;
+  OpenRequests::met_an_error();
   if (!tells_of_a_loss(code) && !comes_of_a_loss(comm, code)) return pass_on(code);
   alarm()->ring();
   if (comm != MPI_COMM_WORLD) revoke(comm);  // one that the program made from ours

@@ -99,7 +99,7 @@ OpenRequests::Completion::~Completion() { given.requests = nullptr; }
 int OpenRequests::Completion::ended(int code) const {
   if (given.requests == nullptr) return code;
   if (code != MPI_SUCCESS) {
-    number_freed();
+    met_an_error();
     return code;
   }
   Noted& all = noted();
@@ -110,8 +110,8 @@ int OpenRequests::Completion::ended(int code) const {
 }
 
 /// In a call that meets an error in one of several, Open MPI frees all for which it has one: also messages in a revoked
-/// communicator that it still works on. Before anything that lets it go on with them.
-void OpenRequests::number_freed() {
+/// communicator that it still works on.
+void OpenRequests::met_an_error() {
   if (given.requests == nullptr) return;
   Noted& all = noted();
   const std::lock_guard lock(all.mutex);
@@ -125,7 +125,6 @@ void OpenRequests::number_freed() {
 void OpenRequests::settle(std::chrono::milliseconds bound) {
   if (!noting_) return;
   const OurCall ours;
-  number_freed();
   std::vector<Begun> open;
   {
     Noted& all = noted();

@@ -37,6 +37,9 @@ class OpenRequests {
     const Completion completion(count, requests);
     return completion.ended(call());
   }
+  /// An MPI call of this thread has met an error. Before anything that lets MPI go on: it may have freed requests that
+  /// it still works on.
+  static void met_an_error();
   /// Until all that this thread has begun is done, or `bound` has passed, and nothing is left of what the dead have
   /// sent. The requests are not completed: the program can still do that. Calls MPI.
   static void settle(std::chrono::milliseconds bound);
@@ -53,7 +56,6 @@ class OpenRequests {
   };
   static void note(MPI_Request request);
   static void note_again(const MPI_Request* requests, int count);
-  static void number_freed();
 
   static std::atomic<bool> noting_;
 };
