@@ -26,9 +26,15 @@ bool Alarm::watches(MPI_Comm comm) {
   return std::find(watched_.begin(), watched_.end(), comm) != watched_.end();
 }
 
+std::chrono::steady_clock::time_point Alarm::rung_since() {
+  const std::lock_guard lock(mutex_);
+  return rung_ ? rung_since_ : std::chrono::steady_clock::now();
+}
+
 void Alarm::ring() {
   const std::lock_guard lock(mutex_);
   if (rung_.exchange(true)) return;
+  rung_since_ = std::chrono::steady_clock::now();
   wait_until_revocable(newest_);
   for (MPI_Comm comm : watched_) revoke(comm);
 }

@@ -26,11 +26,14 @@ class Alarm {
     if (asked_ && !rung_) ring();
   }
   [[nodiscard]] bool rung() const { return rung_ || asked_; }
+  /// When this rank has heard: now, if it has not been rung.
+  [[nodiscard]] std::chrono::steady_clock::time_point rung_since();
 
  private:
   std::mutex mutex_;
   std::vector<MPI_Comm> watched_;
   std::chrono::steady_clock::time_point newest_{};  ///< when the last of them was made
+  std::chrono::steady_clock::time_point rung_since_{};
   std::atomic<bool> rung_{false};
   std::atomic<bool> asked_{false};
 };

@@ -161,17 +161,22 @@ void Crew::heard(MPI_Comm comm, int code) {
   if (catcher == std::thread::id() && !options_.errors_return) pass_on(code);
 }
 
-/// Others wait for this rank at the repair, for the option timeout at most.
+/// Others wait for this rank at the repair, for the option timeout from when they have heard of the loss.
 void Crew::settle() const {
-  if (repairs_) OpenRequests::settle(options_.timeout / 2);
+  if (!repairs_) return;
+  const auto time_to_get_there = std::max(options_.timeout / 10, std::min(std::chrono::milliseconds(1000), options_.timeout / 2));
+  OpenRequests::settle(alarm()->rung_since() + options_.timeout - time_to_get_there, repairs_done_);
 }
 
-/// Open MPI 5.0 has collectives that a loss ends with MPI_ERR_OTHER, and it may hear of the loss a moment later.
+/// Open MPI 5.0 has collectives that a loss ends with MPI_ERR_OTHER, those among neighbours with MPI_ERR_IN_STATUS, and it
+/// may hear of the loss a moment later.
 bool Crew::comes_of_a_loss(MPI_Comm comm, int code) const {
   const OurCall ours;
   int kind = MPI_SUCCESS;
   MPI_Error_class(code, &kind);
-  if (kind != MPI_ERR_OTHER && kind != MPI_ERR_INTERN && kind != MPI_ERR_UNKNOWN) return alarm()->rung();
+  const bool may_be_one = kind == MPI_ERR_OTHER || kind == MPI_ERR_INTERN || kind == MPI_ERR_UNKNOWN ||
+                          kind == MPI_ERR_IN_STATUS || kind == MPI_ERR_PENDING;
+  if (!may_be_one) return alarm()->rung();
   Patience patience(std::chrono::milliseconds(500));
   for (Backoff backoff; !patience.exhausted(); backoff.sleep())
     if (alarm()->rung() || has_a_loss(comm) || has_a_loss(all_)) return true;

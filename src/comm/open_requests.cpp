@@ -61,11 +61,14 @@ bool is_done(const Begun& begun) {
 }
 
 /// MPI takes an operation with a process that has died for done, and may still find what that sent before: an answer to
-/// a message, upon which it reads the message. As often as it takes to see all that can be there.
+/// a message, upon which it reads the message. As often, and for as long, as it takes to see all that can be there.
 void see_what_the_dead_have_sent() {
   constexpr int looks = 1000;  // Open MPI: at up to 31 pieces of messages each
+  constexpr std::chrono::milliseconds time(20);  // where another thread of this process looks, this one sees nothing
+  const auto start = Patience::Clock::now();
   int found = 0;
-  for (int i = 0; i < looks; ++i) PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &found, MPI_STATUS_IGNORE);
+  for (int i = 0; i < looks || Patience::Clock::now() < start + time; ++i)
+    PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &found, MPI_STATUS_IGNORE);
 }
 
 }  // namespace
@@ -122,7 +125,7 @@ void OpenRequests::met_an_error() {
   }
 }
 
-void OpenRequests::settle(std::chrono::milliseconds bound) {
+void OpenRequests::settle(Patience::Clock::time_point deadline, int loss) {
   if (!noting_) return;
   const OurCall ours;
   std::vector<Begun> open;
@@ -135,14 +138,17 @@ void OpenRequests::settle(std::chrono::milliseconds bound) {
       return is_own;
     });
   }
-  const auto deadline = Patience::Clock::now() + bound;
+  const bool had_some = !open.empty();
   for (Backoff backoff;; backoff.sleep()) {
     std::erase_if(open, is_done);
     if (open.empty() || Patience::Clock::now() >= deadline) break;
     // Only what has no other side yet, or has lost it, heeds that: of a message under way MPI has to see the end.
     for (Begun& begun : open) PMPI_Cancel(&begun.request);
   }
-  see_what_the_dead_have_sent();
+  // A program in C may go on through calls that all fail, and nothing begins in any of them.
+  thread_local int looked_at_loss = -1;
+  if (looked_at_loss != loss || had_some) see_what_the_dead_have_sent();
+  looked_at_loss = loss;
 }
 
 }  // namespace backstay::comm

@@ -3,8 +3,9 @@
 // A loss leads out of all scopes of the program, back to loop(), and their destructors free the buffers of messages
 // that are under way. MPI still reads and writes those: between ranks that live a message goes on, or begins only then
 // (a rank that has not heard of the loss yet receives it). So a rank first waits for what it has begun: with the
-// communicators revoked, each operation comes to an end as soon as its other side has heard, too. Calls that block see
-// the end of their messages themselves, as far as we know of Open MPI.
+// communicators revoked, each operation comes to an end as soon as its other side has heard, too. A message that a call
+// has waited for, which blocks, is over when that returns an error; but of a collective that blocks Open MPI leaves
+// messages under way, of which nobody outside has a handle.
 //
 // Noted are requests of programs in C and C++ (see derived.cpp), and in jobs that can be repaired only.
 #pragma once
@@ -40,9 +41,9 @@ class OpenRequests {
   /// An MPI call of this thread has met an error. Before anything that lets MPI go on: it may have freed requests that
   /// it still works on.
   static void met_an_error();
-  /// Until all that this thread has begun is done, or `bound` has passed, and nothing is left of what the dead have
-  /// sent. The requests are not completed: the program can still do that. Calls MPI.
-  static void settle(std::chrono::milliseconds bound);
+  /// Until all that this thread has begun is done, or `deadline` has come, and nothing is left of what the dead have
+  /// sent before loss number `loss`. The requests are not completed: the program can still do that. Calls MPI.
+  static void settle(std::chrono::steady_clock::time_point deadline, int loss);
 
  private:
   /// Such a call of this thread. An error of it is heard before it returns, and it may never return.

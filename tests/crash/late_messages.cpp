@@ -6,8 +6,11 @@
 // - persistent: the same, of a request that can be started again;
 // - together: the same, and rank 0 waits for both ranks in one call;
 // - revoked: the same with rank 3, which has heard of the loss and revoked the communicator before rank 0 knows of any;
+// - receiving: the same, and rank 0 receives what rank 2, which lives, goes on sending;
+// - computing: rank 2 computes for five seconds before it receives;
 // - exchange: the same in MPI_Sendrecv;
 // - collective: the ranks are in MPI_Alltoall;
+// - neighbours: the ranks are in MPI_Neighbor_alltoall;
 // - started: rank 0 has started MPI_Ialltoall, which rank 2 comes to when rank 0 has heard of the loss.
 // Only a launch that finds no file MARK does so; it makes it. Rank 0 prints "done" at the end.
 #include <malloc.h>
@@ -51,7 +54,7 @@ void of_rank_0(const std::string& how, MPI_Comm comm) {
   MPI_Request request = MPI_REQUEST_NULL;
   const int count = static_cast<int>(length);
   const int other = how == "pieces" ? 1 : 2;
-  if (how == "answer" || how == "together" || how == "revoked") {
+  if (how == "answer" || how == "computing" || how == "together" || how == "revoked") {
     MPI_Isend(buffer.data(), count, MPI_UINT64_T, other, 0, comm, &request);
   } else if (how == "persistent") {
     MPI_Send_init(buffer.data(), count, MPI_UINT64_T, other, 0, comm, &request);
@@ -64,9 +67,9 @@ void of_rank_0(const std::string& how, MPI_Comm comm) {
   std::uint64_t word = 0;
   if (how == "exchange")
     MPI_Sendrecv(buffer.data(), count, MPI_UINT64_T, 2, 0, &word, 1, MPI_UINT64_T, 3, 1, comm, MPI_STATUS_IGNORE);
-  if (how == "together" || how == "revoked") {
+  if (how == "together" || how == "revoked" || how == "receiving") {
     std::array<MPI_Request, 2> both = {MPI_REQUEST_NULL, request};
-    MPI_Irecv(&word, 1, MPI_UINT64_T, how == "revoked" ? 3 : 1, 1, comm, both.data());
+    MPI_Irecv(&word, 1, MPI_UINT64_T, how == "together" ? 1 : 3, 1, comm, both.data());
     MPI_Waitall(2, both.data(), MPI_STATUSES_IGNORE);
   }
   MPI_Recv(&word, 1, MPI_UINT64_T, 1, 1, comm, MPI_STATUS_IGNORE);
@@ -74,9 +77,9 @@ void of_rank_0(const std::string& how, MPI_Comm comm) {
 }
 
 void of_rank_2(const std::string& how, Words& buffer, MPI_Comm comm) {
-  if (how == "living") return send_to_0(buffer, comm, milliseconds(3000));
+  if (how == "living" || how == "receiving") return send_to_0(buffer, comm, milliseconds(3000));
   if (how == "pieces") return;
-  std::this_thread::sleep_for(milliseconds(600));
+  std::this_thread::sleep_for(milliseconds(how == "computing" ? 5000 : 600));
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Irecv(buffer.data(), static_cast<int>(length), MPI_UINT64_T, 0, 0, comm, &request);
   advance(request, milliseconds(1000));
@@ -88,6 +91,10 @@ void call_all(const std::string& how, MPI_Comm comm, int rank) {
   Words out(length * static_cast<std::size_t>(size)), in(out.size());
   const int count = static_cast<int>(length);
   if (rank == 2) std::this_thread::sleep_for(milliseconds(600));
+  if (how == "neighbours") {
+    MPI_Neighbor_alltoall(out.data(), count, MPI_UINT64_T, in.data(), count, MPI_UINT64_T, comm);
+    return;
+  }
   if (how == "collective") {
     MPI_Alltoall(out.data(), count, MPI_UINT64_T, in.data(), count, MPI_UINT64_T, comm);
     return;
@@ -99,12 +106,21 @@ void call_all(const std::string& how, MPI_Comm comm, int rank) {
   advance(request, milliseconds(1000));
 }
 
+MPI_Comm ring(MPI_Comm comm) {
+  int size = 1, is_closed = 1;
+  MPI_Comm_size(comm, &size);
+  MPI_Comm made = MPI_COMM_NULL;
+  MPI_Cart_create(comm, 1, &size, &is_closed, 0, &made);
+  return made;
+}
+
 void lose_rank_1(const std::string& how, MPI_Comm comm, int rank) {
   Words buffer(length, 1);
-  if (rank != 1 && (how == "collective" || how == "started")) call_all(how, comm, rank);
+  if (how == "neighbours") comm = ring(comm);
+  if (rank != 1 && (how == "collective" || how == "started" || how == "neighbours")) call_all(how, comm, rank);
   if (rank == 0) of_rank_0(how, comm);
   if (rank == 2) of_rank_2(how, buffer, comm);
-  if (rank == 3 && (how == "revoked" || how == "exchange"))
+  if (rank == 3 && (how == "revoked" || how == "exchange" || how == "receiving"))
     MPI_Recv(buffer.data(), 1, MPI_UINT64_T, 1, 1, comm, MPI_STATUS_IGNORE);
   if (rank != 1) MPI_Barrier(comm);
   if (how == "pieces") send_to_0(buffer, comm, milliseconds(300));
