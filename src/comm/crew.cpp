@@ -164,12 +164,13 @@ void Crew::heard(MPI_Comm comm, int code) {
 /// Others wait for this rank at the repair, for the option timeout from when they have heard of the loss.
 void Crew::settle() const {
   if (!repairs_) return;
-  const auto time_to_get_there = std::max(options_.timeout / 10, std::min(std::chrono::milliseconds(1000), options_.timeout / 2));
+  const auto time_to_get_there =
+      std::max(options_.timeout / 10, std::min(std::chrono::milliseconds(1000), options_.timeout / 2));
   OpenRequests::settle(alarm()->rung_since() + options_.timeout - time_to_get_there, repairs_done_);
 }
 
-/// Open MPI 5.0 has collectives that a loss ends with MPI_ERR_OTHER, those among neighbours with MPI_ERR_IN_STATUS, and it
-/// may hear of the loss a moment later.
+/// Open MPI 5.0 has collectives that a loss ends with MPI_ERR_OTHER, those among neighbours with MPI_ERR_IN_STATUS, and
+/// it may hear of the loss a moment later.
 bool Crew::comes_of_a_loss(MPI_Comm comm, int code) const {
   const OurCall ours;
   int kind = MPI_SUCCESS;

@@ -63,7 +63,7 @@ bool is_done(const Begun& begun) {
 /// MPI takes an operation with a process that has died for done, and may still find what that sent before: an answer to
 /// a message, upon which it reads the message. As often, and for as long, as it takes to see all that can be there.
 void see_what_the_dead_have_sent() {
-  constexpr int looks = 1000;  // Open MPI: at up to 31 pieces of messages each
+  constexpr int looks = 1000;                    // Open MPI: at up to 31 pieces of messages each
   constexpr std::chrono::milliseconds time(20);  // where another thread of this process looks, this one sees nothing
   const auto start = Patience::Clock::now();
   int found = 0;

@@ -17,6 +17,7 @@ from pathlib import Path
 import kills
 import pytest
 import repairs
+from backstay import guard
 from backstay.mpirun import find
 
 BUILD = Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", kills.ROOT / "build" / "dev")) / "tests" / "crash"
@@ -406,6 +407,33 @@ def test_shrinking_without_spares_is_said_to_do_nothing(tmp_path):
     assert ended.returncode == 0 and "the option shrink is on and spares is 0" in ended.stderr
 
 
+def processor_seconds(process):
+    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@needs_ulfm
+@pytest.mark.parametrize("levels", ["shared", "memory,local,shared"])
+def test_a_spare_sleeps_while_others_work(tmp_path, levels):
+    options = {"SPARES": "2", "LEVELS": levels, "EVERY": "20", "POLICY": "skip"}
+    launch = kills.Launch(STEPPER, ["1000000"], tmp_path, options, processes=6)
+    try:
+        while b"fresh" not in os.pread(launch.out.fileno(), 10000, 0):
+            assert launch.running() and launch.in_time()
+            time.sleep(0.05)
+        time.sleep(0.5)  # until the spares have come to where they wait
+        processes = guard.rank_processes(launch.run_id)
+        before, start = {rank: processor_seconds(processes[rank]) for rank in (0, 4, 5)}, time.monotonic()
+        time.sleep(4)
+        used = {rank: processor_seconds(processes[rank]) - before[rank] for rank in before}
+        seconds = time.monotonic() - start
+    finally:
+        guard.end_all(launch.run_id)
+        launch.end()
+    assert used[0] > 0, "no rank works: there is nothing to compare with"
+    assert max(used[4], used[5]) < 0.02 * seconds, used
+
+
 ALL_DIE = """
 import os
 import backstay
@@ -542,8 +570,8 @@ def survives_a_late_message(tmp_path, program, *words, timeout=20, within=10):
 
 
 HOW_LATE = [
-    "answer", "persistent", "together", "revoked", "receiving", "exchange", "living", "pieces", "collective", "neighbours",
-    "started",
+    "answer", "persistent", "together", "revoked", "receiving", "exchange", "living", "pieces",
+    "collective", "neighbours", "started",
 ]  # fmt: skip
 
 
