@@ -199,7 +199,7 @@ Result<bool> Crew::agree(MPI_Comm comm, int& flags, bool bounded) const {
   auto held = std::make_unique<int>(flags);  // MPI writes there until the request is done
   MPI_Request request = MPI_REQUEST_NULL;
   BACKSTAY_TRY(check(start_agreement(comm, held.get(), &request)));
-  const auto deadline = Patience::Clock::now() + options_.timeout;
+  Patience patience(options_.timeout);
   Patience since_a_loss(2 * options_.timeout);  // later than those who know of it lose theirs
   for (Backoff backoff(bounded ? Backoff::usual : Backoff::for_days);; backoff.sleep()) {
     int done = 0;
@@ -210,7 +210,7 @@ Result<bool> Crew::agree(MPI_Comm comm, int& flags, bool bounded) const {
                   " ms) later not all others had come to the repair: they are in an MPI call that does not end, or "
                   "compute without any; the job ends, to be started again");
     }
-    if (code == MPI_SUCCESS && done == 0 && bounded && Patience::Clock::now() >= deadline) {
+    if (code == MPI_SUCCESS && done == 0 && bounded && patience.exhausted()) {
       (void)held.release();
       return fail(Code::timeout, "a rank did not come to the end of loop(), or to the repair after a loss, within ",
                   options_.timeout.count(), " ms (option timeout)");

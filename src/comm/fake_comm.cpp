@@ -146,7 +146,7 @@ Result<std::vector<std::int64_t>> maxima(const std::vector<Bytes>& all) {
 class FakePendingMax final : public PendingMax {
  public:
   FakePendingMax(Group group, MeetingId id, std::shared_ptr<Health> health)
-      : group_(std::move(group)), id_(std::move(id)), health_(std::move(health)), bound_(group_.waits.timeout) {}
+      : group_(std::move(group)), id_(std::move(id)), health_(std::move(health)), wait_(group_.waits.timeout) {}
 
   Result<bool> test() override {
     if (done_) return true;
@@ -166,10 +166,7 @@ class FakePendingMax final : public PendingMax {
     }();
     if (!seen) return seen.failure();
     if (!*seen) {
-      if (!patience_.exhausted()) return false;
-      const auto waited = bound_;
-      if (group_.waits.end_after(bound_)) return nobody_came(bound_);
-      patience_ = Patience(bound_ - waited);
+      if (wait_.is_over(group_.waits)) return nobody_came(wait_.bound());
       return false;
     }
     auto most = maxima(**seen);
@@ -181,8 +178,7 @@ class FakePendingMax final : public PendingMax {
   Group group_;
   MeetingId id_;
   std::shared_ptr<Health> health_;
-  std::chrono::milliseconds bound_;
-  Patience patience_{bound_};
+  BoundedWait wait_;
   bool done_ = false;
   std::vector<std::int64_t> values_;
 };
@@ -196,7 +192,7 @@ class FakePendingExchange final : public Pending {
         mailbox_(group_.name, from, group_.rank, tag),
         in_(in),
         keep_(std::move(keep)),
-        bound_(group_.waits.timeout) {
+        wait_(group_.waits.timeout) {
     if (in_.empty()) return;
     const std::lock_guard lock(group_.world->mutex);
     turn_ = group_.world->mailboxes[mailbox_].started++;
@@ -222,10 +218,7 @@ class FakePendingExchange final : public Pending {
     const auto sender = static_cast<std::size_t>(std::get<1>(mailbox_));
     if (group_.has_ended(sender) && !mail.has(turn_)) return has_ended(sender);
     if (*group_.left) return was_left();
-    if (!patience_.exhausted()) return false;
-    const auto waited = bound_;
-    if (group_.waits.end_after(bound_)) return nobody_came(bound_);
-    patience_ = Patience(bound_ - waited);
+    if (wait_.is_over(group_.waits)) return nobody_came(wait_.bound());
     return false;
   }
 
@@ -234,8 +227,7 @@ class FakePendingExchange final : public Pending {
   MailboxId mailbox_;
   MutableByteView in_;
   Keep keep_;
-  std::chrono::milliseconds bound_;
-  Patience patience_{bound_};
+  BoundedWait wait_;
   std::uint64_t turn_ = 0;
   bool done_ = false;
 };

@@ -47,13 +47,12 @@ Result<bool> advance(Operation& operation, Gate& gate) {
 
 /// Carries `operation` on until it is done, on a thread that may call MPI.
 Result<void> poll(Operation& operation, Gate& gate, const Waits& waits) {
-  const auto start = Patience::Clock::now();
-  auto bound = waits.timeout;
+  BoundedWait wait(waits.timeout);
   for (Backoff backoff;; backoff.sleep()) {
     const auto done = advance(operation, gate);
     if (!done) return done.failure();
     if (*done) return {};
-    if (Patience::Clock::now() - start >= bound && waits.end_after(bound)) return not_done_within(bound);
+    if (wait.is_over(waits)) return not_done_within(wait.bound());
   }
 }
 
@@ -176,7 +175,7 @@ class UnderWay {
         group_(std::move(group)),
         health_(std::move(health)),
         operation_(std::move(operation)),
-        bound_(group_->waits().timeout) {}
+        wait_(group_->waits().timeout) {}
   UnderWay(const UnderWay&) = delete;
   UnderWay& operator=(const UnderWay&) = delete;
   ~UnderWay() {
@@ -187,11 +186,7 @@ class UnderWay {
     if (done_) return true;
     if (health_->failure()) return *health_->failure();
     auto seen = group_->look(operation_);
-    if (seen && !*seen && patience_.exhausted()) {
-      const auto waited = bound_;
-      if (group_->waits().end_after(bound_)) seen = not_done_within(bound_);
-      patience_ = Patience(bound_ - waited);
-    }
+    if (seen && !*seen && wait_.is_over(group_->waits())) seen = not_done_within(wait_.bound());
     if (!seen) return health_->break_down(name_, seen.failure());
     done_ = *seen;
     return done_;
@@ -202,8 +197,7 @@ class UnderWay {
   std::shared_ptr<Communicator> group_;
   std::shared_ptr<Health> health_;
   std::shared_ptr<Operation> operation_;
-  std::chrono::milliseconds bound_;
-  Patience patience_{bound_};
+  BoundedWait wait_;
   bool done_ = false;
 };
 

@@ -69,4 +69,25 @@ struct Waits {
   }
 };
 
+/// A wait of someone who asks again and again, bounded as `Waits` says. A job that is suspended as a whole, for however
+/// long, does not wait meanwhile.
+class BoundedWait {
+ public:
+  explicit BoundedWait(std::chrono::milliseconds bound) : bound_(bound) {}
+
+  /// To be called after each look that saw nothing; true: it is to be given up.
+  bool is_over(const Waits& waits) {
+    if (!patience_.exhausted()) return false;
+    const auto waited = bound_;
+    if (waits.end_after(bound_)) return true;
+    patience_ = Patience(bound_ - waited);
+    return false;
+  }
+  [[nodiscard]] std::chrono::milliseconds bound() const { return bound_; }
+
+ private:
+  std::chrono::milliseconds bound_;
+  Patience patience_{bound_};
+};
+
 }  // namespace backstay::comm

@@ -1,6 +1,7 @@
 // A bound for a call that waits inside MPI and cannot be given up.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
@@ -10,6 +11,8 @@
 #include <string>
 #include <thread>
 #include <utility>
+
+#include "comm/patience.h"
 
 namespace backstay::comm {
 
@@ -32,8 +35,11 @@ class Watch {
 
  private:
   void wait(std::chrono::milliseconds bound) {
+    Patience patience(bound);  // not of a job that is suspended as a whole
+    const auto look = std::min(std::chrono::milliseconds(100), bound / Patience::fewest_gaps);
     std::unique_lock lock(mutex_);
-    if (changed_.wait_for(lock, bound, [this] { return done_; })) return;
+    while (!patience.exhausted())
+      if (changed_.wait_for(lock, look, [this] { return done_; })) return;
     std::fprintf(stderr, "backstay: %s\n", sentence_.c_str());
     std::fflush(nullptr);
     if (tell_) tell_();

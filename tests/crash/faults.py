@@ -12,14 +12,15 @@ happens at a random moment:
 - slow: up to 1000 calls take up to 20 ms; stuck: one takes longer than the option timeout;
 - clock: the time of day jumps by days; sigstop: a rank stands still for as long as the option timeout and longer; in
   a third of these runs for 10 s, and in a third for 10 s in a job with a spare, which is not to take its place;
+- suspended: all ranks stand still together, for three times the option timeout;
 - gone: a directory of a level is removed.
 
 What is right: the job ends with status 0 and the result of an undisturbed one, or with another status, a sentence, and
-in time. After eintr, short, slow, clock and sigstop only the former, and no line is given up, but where ranks wait for
-storage under the policy `wait`: that wait ends after the time-out, also if the storage is that of a rank that stands
-still (docs/decisions/0010). Then it is launched again, for some more steps and without a fault: it must come back from
-no older line than the newest that was committed, and end with the result of an undisturbed one; or, where the only copy
-of what a line needs went after the last line, say so.
+in time. After eintr, short, slow, clock, sigstop and suspended only the former, and no line is given up, but where
+ranks wait for storage under the policy `wait`: that wait ends after the time-out, also if the storage is that of a rank
+that stands still (docs/decisions/0010). Then it is launched again, for some more steps and without a fault: it must
+come back from no older line than the newest that was committed, and end with the result of an undisturbed one; or,
+where the only copy of what a line needs went after the last line, say so.
 """
 
 from __future__ import annotations
@@ -44,9 +45,10 @@ from campaign import Outcome
 from kills import Ended, Launch
 
 STEPS, MORE = 400, 40
-BEARABLE = {"eintr", "short", "slow", "clock", "sigstop"}  # nothing is given up
+BEARABLE = {"eintr", "short", "slow", "clock", "sigstop", "suspended"}  # nothing is given up
 KINDS = [*sorted(BEARABLE), "eio", "enospc", "erofs", "stuck", "enomem", "gone", "remount"]
-FROM_OUTSIDE = {"sigstop", "gone", "remount"}
+STOPPED = {"sigstop", "suspended"}
+FROM_OUTSIDE = {*STOPPED, "gone", "remount"}
 TIMEOUT = 1.0  # seconds, the option
 LIMIT = 60  # seconds for a launch
 LONG_STOP = 10  # seconds
@@ -79,7 +81,8 @@ class Run:
         self.rank = chance.choice([-1, *range(kills.RANKS)])
         self.size = chance.randrange(len(kills.sizes(STEPS)))
         self.stop, self.spares = chance.choice([(chance.uniform(0.5, 3) * TIMEOUT, 0), (LONG_STOP, 0), (LONG_STOP, 1)])
-        self.spares = self.spares if self.kind == "sigstop" else 0
+        self.spares = self.spares if self.kind in STOPPED else 0
+        self.stop = LONG_STOP if self.kind == "suspended" else self.stop
         self.mounted: Path | None = None
         self.first = chance.randrange(4) if self.kind == "enomem" else chance.randrange(600)
         self.count = chance.choice([1, 3, 30, 100000])
@@ -90,7 +93,7 @@ class Run:
         self.stopped = False
         self.newest_of_what_went: int | None = None  # line, where the only copy of something went
         self.story = f"{self.mix}, {self.kind} on rank {self.rank} from call {self.first} on, {self.count} times"
-        if self.kind == "sigstop":
+        if self.kind in STOPPED:
             self.story += f", for {self.stop:.1f} s, {self.spares} spares"
 
     def words(self, steps: int) -> list[str]:
@@ -104,7 +107,8 @@ class Run:
         options = {**kills.MIXES[self.mix], "POLICY": self.policy}
         if faulty:
             # With spares a rank that stands still at the end of loop() for as long as that ends the job.
-            options["TIMEOUT"] = str(TIMEOUT if self.kind in {"stuck", "sigstop"} and not self.spares else 20)
+            is_short = self.kind in {"stuck", "sigstop"} and not self.spares
+            options["TIMEOUT"] = str(TIMEOUT if is_short else LONG_STOP / 3 if self.kind == "suspended" else 20)
         if self.spares:
             options["SPARES"] = str(self.spares)
         fault = {
@@ -165,6 +169,7 @@ class Run:
             return
         ranks = guard.rank_processes(launch.run_id)
         stopped = [pid for number, pid in ranks.items() if self.rank in (-1, number)][:2]
+        stopped = [*ranks.values()] if self.kind == "suspended" else stopped
         guard.send(stopped, signal.SIGSTOP)
         time.sleep(self.stop)
         guard.send(stopped, signal.SIGCONT)

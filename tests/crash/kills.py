@@ -73,6 +73,28 @@ class Tally:
     failures: list[str] = field(default_factory=list)
 
 
+class Countdown:
+    """Seconds in which this process runs: where the whole machine stands still, nothing is late."""
+
+    longest_gap = 2.0  # between two looks, seconds; what is longer counts as that
+
+    def __init__(self, seconds: float):
+        self.left, self.skipped = seconds, 0.0
+        self.seen = time.monotonic()
+
+    def is_over(self) -> bool:
+        gap = time.monotonic() - self.seen
+        self.seen += gap
+        self.left -= min(gap, self.longest_gap)
+        self.skipped += max(0.0, gap - self.longest_gap)
+        return self.left <= 0
+
+    def skip(self) -> None:
+        """What passed since the last look does not count."""
+        self.skipped += time.monotonic() - self.seen
+        self.seen = time.monotonic()
+
+
 class Launch:
     """One start of the simulation, under a mark by which all of its processes are found."""
 
@@ -103,15 +125,14 @@ class Launch:
         self.out, self.err = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
         command = [mpirun, *flags, "-n", str(processes), str(program), *words]
         self.process = subprocess.Popen(command, env=environment, stdout=self.out, stderr=self.err)
-        self.deadline = time.monotonic() + limit
-        self.looks_stuck = time.monotonic() + limit / 2  # before the session's own time-out
+        self.time_left, self.looks_stuck = Countdown(limit), limit / 2  # before the session's own time-out
         self.where = ""
 
     def running(self) -> bool:
         return self.process.poll() is None
 
     def in_time(self) -> bool:
-        return time.monotonic() < self.deadline
+        return not self.time_left.is_over()
 
     def kill(self, ranks: set[int]) -> bool:
         """SIGKILL to these ranks; False if none of them is there any more."""
@@ -128,11 +149,19 @@ class Launch:
                 return self.process.wait(0.5)
             except subprocess.TimeoutExpired:
                 gone = None if guard.rank_processes(self.run_id) else gone or time.monotonic()
-            if not self.where and time.monotonic() > self.looks_stuck:
-                self.where = stacks_of(self.run_id)
+            if not self.where and self.time_left.left < self.looks_stuck:
+                self.where = self._stacks()
             if gone and time.monotonic() - gone > 5:
                 return 200
         raise subprocess.TimeoutExpired("mpirun", LIMIT)
+
+    def _stacks(self) -> str:
+        """The processes stand still while they are looked at."""
+        self.time_left.is_over()
+        stood_still = self.time_left.skipped
+        stacks = stacks_of(self.run_id)
+        self.time_left.skip()
+        return f"{self.where}\nuncounted seconds, in which the machine stood still: {stood_still:.1f}{stacks}"
 
     def end(self) -> Ended:
         """Waits for the end; what is late is killed and has status 124. At the end of `err` is where the processes of a
@@ -140,7 +169,7 @@ class Launch:
         try:
             status = self._wait()
         except subprocess.TimeoutExpired:
-            status, self.where = 124, stacks_of(self.run_id)
+            status, self.where = 124, self._stacks()
         guard.end_all(self.run_id)
         self.process.wait()
         self.scratch.cleanup()
@@ -155,17 +184,40 @@ class Launch:
 
 def stacks_of(run_id: str) -> str:
     """Where each process of a run is that does not end, as far as a debugger is there to tell."""
-    out = ""
-    for pid, environment in guard.job_processes(run_id).items():
-        out += f"\nprocess {pid}, rank {environment.get('OMPI_COMM_WORLD_RANK', '-')}, had not ended\n"
-        if shutil.which("gdb"):
-            command = ["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 16"]
-            try:
-                told = subprocess.run(command, capture_output=True, text=True, check=False, timeout=20).stdout
-            except subprocess.TimeoutExpired:
-                continue
+    processes = guard.job_processes(run_id)
+    load = " ".join(f"{load:.1f}" for load in os.getloadavg())
+    out = f"\nload averages of this machine with {os.cpu_count()} cores: {load}\n"
+    command = ["gdb", "-batch", "-ex", "thread apply all bt 16", "-p"]
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    there = processes if shutil.which("gdb") else {}
+    debuggers = {pid: subprocess.Popen([*command, str(pid)], **piped) for pid in there}
+    limit = Countdown(30)
+    for pid, environment in processes.items():
+        rank = environment.get("OMPI_COMM_WORLD_RANK", "-")
+        out += f"\nprocess {pid}, rank {rank}, {state_of(pid)}, had not ended\n"
+        if debugger := debuggers.get(pid):
+            told = told_by(debugger, limit)
             out += "\n".join(line[:160] for line in told.splitlines() if line.startswith(("#", "Thread")))
     return out
+
+
+def told_by(debugger: subprocess.Popen, limit: Countdown) -> str:
+    while not limit.is_over():
+        try:
+            return debugger.communicate(timeout=0.5)[0]
+        except subprocess.TimeoutExpired:
+            pass
+    debugger.kill()
+    return debugger.communicate()[0] + "\n# the debugger did not come to an end"
+
+
+def state_of(pid: int) -> str:
+    """As /proc has it: sleeping, running, stopped."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return "gone"
+    return next((line for line in status.splitlines() if line.startswith("State:")), "State: unknown")
 
 
 def version_of(mpirun: str) -> str:
