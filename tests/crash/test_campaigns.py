@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -68,6 +69,37 @@ def test_a_job_whose_last_checkpoint_is_stuck_says_so_whichever_rank_leaves_firs
     ended = launch.end()
     assert ended.status not in (0, 124), ended.out + ended.err
     assert "writing the last checkpoint was not done within 1.00 s (option timeout)" in ended.err
+
+
+OPENS = """
+import sys, time
+from pathlib import Path
+from mpi4py import MPI
+import backstay
+rank = MPI.COMM_WORLD.rank
+Path(sys.argv[1], f"opens.{rank}").touch()
+if rank == 0: time.sleep(2)
+with backstay.Session(timeout=3) as session:
+    print("open", session.rank, flush=True)
+"""
+
+
+@pytest.mark.skipif(MPIRUN is None, reason="there is no mpirun here")
+def test_a_job_that_is_suspended_as_a_whole_does_not_wait_meanwhile(tmp_path):
+    """The others wait for rank 0, all are stopped for twice the option timeout, and it comes then."""
+    (tmp_path / "opens.py").write_text(OPENS)
+    options = {"LEVELS": "memory", "TIMEOUT": "3"}
+    launch = kills.Launch(Path(sys.executable), [str(tmp_path / "opens.py"), str(tmp_path)], tmp_path, options)
+    while launch.running() and launch.in_time() and len(list(tmp_path.glob("opens.?"))) < kills.RANKS:
+        time.sleep(0.01)
+    time.sleep(0.2)
+    ranks = guard.rank_processes(launch.run_id)
+    assert len(ranks) == kills.RANKS
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        guard.send([*ranks.values()], number)
+        time.sleep(6 if number == signal.SIGSTOP else 0)
+    ended = launch.end()
+    assert (ended.status, ended.out.count("open")) == (0, kills.RANKS), ended.out + ended.err
 
 
 def test_the_models_hold_and_every_seeded_bug_in_them_is_found():
