@@ -435,11 +435,31 @@ std::vector<Fate> Fences::fates(std::size_t number) {
   return out;
 }
 
+/// Of bytes in a page that is looked at value by value.
+bool Fences::is_as_before(const Page& page, const std::byte* from, const std::byte* to) const {
+  const Exact& exact = *page.exact;
+  for (auto bit = static_cast<std::size_t>(from - page.begin) / 4; bit * 4 < static_cast<std::size_t>(to - page.begin);
+       ++bit) {
+    if (holds_pattern(page, bit))
+      bit += has(exact.is_long, bit) && !has(exact.traced, bit) ? 1 : 0;
+    else if (std::memcmp(page.begin + bit * 4, exact.before.data() + bit * 4, 4) != 0)
+      return false;
+  }
+  return true;
+}
+
+/// What others write in its first and last page says nothing of it.
 bool Fences::is_unwritten(std::size_t number) {
   const auto& layout = run_->regions[number].layout();
   if (run_->is_early || run_->regions[number].is_gone || !layout.is_usable()) return false;
-  for (const std::byte* at = page_of(layout.begin()); at < layout.end(); at += page_size)
-    if (const Page* const page = page_at(at); page == nullptr || page->open || page->written) return false;
+  for (const std::byte* at = page_of(layout.begin()); at < layout.end(); at += page_size) {
+    const Page* const page = page_at(at);
+    if (page == nullptr) return false;
+    if (!page->open && !page->written) continue;
+    const std::byte* const from = std::max<const std::byte*>(at, layout.begin());
+    const std::byte* const to = std::min<const std::byte*>(at + page_size, layout.end());
+    if (to - from == page_size || page->exact == nullptr || !is_as_before(*page, from, to)) return false;
+  }
   return true;
 }
 

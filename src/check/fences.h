@@ -64,7 +64,8 @@ class Fences {
   std::vector<Finding> end(const std::vector<bool>& moved, Suspects& suspects);
   /// Between open() and end(): of each element, in C order; empty: nothing is known of any.
   [[nodiscard]] std::vector<Fate> fates(std::size_t region);
-  /// Between open() and end(): nothing was written to its pages, and they were looked at to the end.
+  /// Between open() and end(): nothing was written to its pages, and they were looked at to the end; or, in the first
+  /// and the last, where others may have been written, its values are as they were.
   [[nodiscard]] bool is_unwritten(std::size_t region);
   /// Those of some size that the program has, in order.
   [[nodiscard]] Ranges allocations() const;
@@ -175,6 +176,7 @@ class Fences {
   void restore_in(Page& page, const std::byte* from, const std::byte* to, Why why);
   void take_pattern(Page& page, std::size_t bit);
   [[nodiscard]] Fate fate_at(const std::byte* unit);
+  [[nodiscard]] bool is_as_before(const Page& page, const std::byte* from, const std::byte* to) const;
   void open_page(Page& page);
   void open_every_page();
   void protect(Page& page, int protection);

@@ -81,6 +81,35 @@ def test_what_is_live_is_kept_and_what_is_overwritten_is_found(tmp_path, monkeyp
     assert found["work"]["bytes"] == 160000 * ranks
 
 
+# Regions that share their first and last page with others: one to which nothing is written, and one of which the last
+# element is. The first element of the array is at the begin of no page.
+NEIGHBOURS = """
+import backstay, numpy as np
+run = backstay.Session(comm=False, every=100)
+n = 5000
+memory = np.ones(4 * n)
+before, constant, between, but_one = (memory[i * n:(i + 1) * n] for i in range(4))
+for name in "before constant between but_one".split():
+    run.protect(name, globals()[name])
+total = 0.0
+for step in range(6):
+    run.checkpoint()
+    total += constant.sum() + but_one.sum()
+    before[:] = step
+    between[:] = total
+    but_one[-1] = step
+"""
+
+
+def test_what_is_written_beside_an_array_that_nobody_writes_to_says_nothing_of_it(tmp_path, monkeypatch):
+    ended = advise(tmp_path, monkeypatch, NEIGHBOURS)
+    found = {array["name"]: array["what"] for array in ended.json["arrays"]}
+    assert found == {
+        "before": "overwritten first", "constant": "never written", "between": "overwritten first",
+        "but_one": "read first",
+    }, ended  # fmt: skip
+
+
 def test_the_table_has_a_list_to_paste_and_says_what_it_saw(tmp_path, monkeypatch):
     ended = advise(tmp_path, monkeypatch, KNOWN, "1", "4", flags=())
     assert 'run.protect("state", state);' in ended.out and 'run.protect("work"' not in ended.out, ended
