@@ -175,6 +175,8 @@ Result<std::uint64_t> Background::write_at(std::size_t i, Checkpoint& checkpoint
     return written;
   }
   checkpoint.static_line = checkpoint.statics.empty() ? 0 : checkpoint.statics[i];
+  const auto own_file = statics_[i].own_files.find(checkpoint.static_line);
+  checkpoint.static_file = own_file == statics_[i].own_files.end() ? "" : own_file->second;
   const auto& whole = statics_[i].whole;
   if (checkpoint.static_line > 0 && std::find(whole.begin(), whole.end(), checkpoint.static_line) == whole.end())
     return fail(Code::io, "its static regions, line ", checkpoint.static_line, " at level ", statics_[i].name,

@@ -69,6 +69,7 @@ class LineWriter {
     }
     BACKSTAY_TRY(commit());
     level_.whole.push_back(checkpoint_.line);
+    if (checkpoint_.of_statics && first_of_group()) level_.own_files[checkpoint_.line] = path();
     std::uint64_t bytes = 0;
     for (const auto& file : facts_) bytes += file.size;
     return bytes;
@@ -127,16 +128,17 @@ class LineWriter {
   }
 
   Result<void> prepare() {
+    if (!checkpoint_.static_file.empty()) BACKSTAY_TRY(check_static_file(checkpoint_.static_file));
     if (!level_.leader) return {};
     BACKSTAY_TRY(check_lock(level_));
-    BACKSTAY_TRY(check_statics());
+    if (checkpoint_.static_line > 0)
+      BACKSTAY_TRY(
+          check_static_file(catalog::line_dir(companion_of(level_.name), checkpoint_.static_line) + "/manifest"));
     return catalog::prepare(*level_.store, level_.name, checkpoint_.line, level_.whole);
   }
 
-  /// A line that names what is gone would be of no use.
-  [[nodiscard]] Result<void> check_statics() const {
-    if (checkpoint_.static_line == 0) return {};
-    const std::string name = catalog::line_dir(companion_of(level_.name), checkpoint_.static_line) + "/manifest";
+  /// A line that names what is gone would be of no use. Whoever removes old files takes those of static regions first.
+  [[nodiscard]] Result<void> check_static_file(const std::string& name) const {
     if (level_.store->open_to_read(name)) return {};
     return fail(Code::io, level_.store->where(), "/", name, " is gone, with the static regions of this line: they are ",
                 "written anew with a later checkpoint");

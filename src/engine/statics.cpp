@@ -73,9 +73,16 @@ bool lies_apart(const catalog::Candidate& line, const Inventory& inventory, cons
   }
   return true;
 }
+
+void note_own_file(const catalog::Candidate& line, Level& companion, int rank) {
+  for (std::size_t f = 0; f < line.manifest.files.size(); ++f)
+    if (line.manifest.files[f].ranks.front() == rank)
+      companion.own_files[line.line] =
+          catalog::line_dir(companion.name, line.line) + "/" + line.sources[f].front().name;
+}
 }  // namespace
 
-Result<std::vector<std::uint64_t>> find_equal(const Inventory& inventory, const std::vector<Level>& companions,
+Result<std::vector<std::uint64_t>> find_equal(const Inventory& inventory, std::vector<Level>& companions,
                                               const Topology& topology, const std::string& job,
                                               const Result<void>& captured, const Capture& memory, comm::Comm& comm) {
   std::vector<std::uint64_t> lines(companions.size(), 0);
@@ -89,6 +96,7 @@ Result<std::vector<std::uint64_t>> find_equal(const Inventory& inventory, const 
       continue;
     lines[i] = newest->line;
     differs[i] = captured && has_here(*newest, inventory, companions[i], topology, memory, comm.rank()) ? 0 : 1;
+    if (differs[i] == 0) note_own_file(*newest, companions[i], comm.rank());
   }
   const auto all = comm.all_max(std::move(differs));
   if (!all) return all.failure();

@@ -25,8 +25,8 @@ Result<void> retire_statics(Level& companion, const Level& level);
 
 /// Collective: for each companion the number of its newest line if that is of this job, whole with all copies, as well
 /// protected by where its parts lie now as a new one would be, and has on every rank just what `memory` has; else 0. A
-/// rank whose capture has failed has nothing of that kind.
-Result<std::vector<std::uint64_t>> find_equal(const Inventory& inventory, const std::vector<Level>& companions,
+/// rank whose capture has failed has nothing of that kind. Notes the files of what it finds.
+Result<std::vector<std::uint64_t>> find_equal(const Inventory& inventory, std::vector<Level>& companions,
                                               const Topology& topology, const std::string& job,
                                               const Result<void>& captured, const Capture& memory, comm::Comm& comm);
 
