@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #define _LARGEFILE64_SOURCE
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -12,6 +13,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -23,6 +25,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -34,7 +37,30 @@
 static void opened(const void* memory, size_t bytes) {
   if (memory != NULL && is_watched()) preload_hooks->open(memory, bytes, 1, NULL);
 }
-static void opened_text(const char* text) { opened(text, PATH_MAX); }
+
+/* Only as far as it goes: behind its last page an array may begin. It may be no text at all, of which the kernel will
+ * say so: it is the kernel that reads it here, too. */
+REAL(ssize_t, process_vm_readv, pid_t, const struct iovec*, unsigned long, const struct iovec*, unsigned long,
+     unsigned long);
+static void opened_text(const char* text) {
+  if (text == NULL || !is_watched()) return;
+  enum { page = 4096 };
+  const int errno_before = errno;
+  char copy[256];
+  for (size_t at = 0; at < PATH_MAX;) {
+    const size_t to_end = page - (uintptr_t)(text + at) % page;
+    const size_t bytes = to_end < sizeof copy ? to_end : sizeof copy;
+    opened(text + at, bytes);
+    const struct iovec from = {(void*)(uintptr_t)(text + at), bytes}, to = {copy, bytes};
+    if (real_process_vm_readv()(getpid(), &to, 1, &from, 1, 0) != (ssize_t)bytes) {
+      opened(text, PATH_MAX);
+      break;
+    }
+    if (memchr(copy, 0, bytes) != NULL) break;
+    at += bytes;
+  }
+  errno = errno_before;
+}
 
 /* ---- names of files ------------------------------------------------------------------------------------------- */
 

@@ -110,6 +110,35 @@ def test_what_is_written_beside_an_array_that_nobody_writes_to_says_nothing_of_i
     }, ended  # fmt: skip
 
 
+# The name of a file ends in the page before an array.
+NAMED = """
+import ctypes
+import backstay, numpy as np
+run = backstay.Session(comm=False, every=100)
+bytes, page, name = 40960, 4096, b"app.py"
+memory = np.zeros(bytes + 3 * page, np.uint8)
+begin = -memory.ctypes.data % page + 2 * page
+constant = memory[begin:begin + bytes].view(float)
+run.protect("constant", constant)
+access = ctypes.CDLL(None).access
+total = 0.0
+for before in (7, 300, 4200):  # in one piece, in two, in two pages
+    long_name = b"./" * ((before - 7) // 2) + name
+    memory[begin - before:begin - before + len(long_name)] = list(long_name)
+    for step in range(2):
+        run.checkpoint()
+        assert access(ctypes.c_void_p(memory.ctypes.data + begin - before), 0) == (0 if before < 4096 else -1)
+        assert access(ctypes.c_void_p(page), 0) == -1
+        total += constant.sum()
+    memory[:begin] = 0
+"""
+
+
+def test_names_of_files_that_end_before_an_array_say_nothing_of_it(tmp_path, monkeypatch):
+    ended = advise(tmp_path, monkeypatch, NAMED)
+    assert [array["what"] for array in ended.json["arrays"]] == ["never written"], ended
+
+
 def test_the_table_has_a_list_to_paste_and_says_what_it_saw(tmp_path, monkeypatch):
     ended = advise(tmp_path, monkeypatch, KNOWN, "1", "4", flags=())
     assert 'run.protect("state", state);' in ended.out and 'run.protect("work"' not in ended.out, ended
