@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <linux/futex.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -438,6 +440,31 @@ size_t __fread_unlocked_chk(void* to, size_t room, size_t size, size_t count, FI
   WITH_ITEMS(to, size, count, 1, real___fread_unlocked_chk()(to, room, size, count, file));
 }
 
+/* Among how many arguments may be addresses; of a call that is not known, among all six. Libraries make these by their
+ * numbers, and in the place of arguments that a call has not is what was left in registers: addresses of arrays, too.
+ */
+static int addresses_of(long number, long futex_operation) {
+  switch (number) {
+    case SYS_gettid:
+    case SYS_getpid:
+    case SYS_getppid:
+    case SYS_tgkill:
+    case SYS_membarrier:
+    case SYS_sched_yield:
+      return 0;
+    case SYS_getrandom:
+      return 1;
+    case SYS_getcpu:
+      return 2;
+    case SYS_sched_getaffinity:
+      return 3;
+    case SYS_futex:
+      return (futex_operation & FUTEX_CMD_MASK) == FUTEX_WAKE ? 1 : 6;
+    default:
+      return 6;
+  }
+}
+
 /* Any other: whatever may be an address is opened. */
 REAL(long, syscall, long, long, long, long, long, long, long);
 PUBLIC long syscall(long number, ...) {
@@ -447,7 +474,8 @@ PUBLIC long syscall(long number, ...) {
   for (int i = 0; i < 6; ++i) arguments[i] = va_arg(list, long);
   va_end(list);
   if (is_watched()) {
-    for (int i = 0; i < 6; ++i) {
+    const int count = addresses_of(number, arguments[1]);
+    for (int i = 0; i < count; ++i) {
       const void* memory;
       memcpy(&memory, &arguments[i], sizeof memory);
       /* Its length may be the argument behind it. */

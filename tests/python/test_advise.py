@@ -110,7 +110,7 @@ def test_what_is_written_beside_an_array_that_nobody_writes_to_says_nothing_of_i
     }, ended  # fmt: skip
 
 
-# The name of a file ends in the page before an array.
+# The name of a file ends in the page before an array; and the address of that is left where arguments could be.
 NAMED = """
 import ctypes
 import backstay, numpy as np
@@ -131,10 +131,16 @@ for before in (7, 300, 4200):  # in one piece, in two, in two pages
         assert access(ctypes.c_void_p(page), 0) == -1
         total += constant.sum()
     memory[:begin] = 0
+
+syscall, gettid = ctypes.CDLL(None).syscall, 186
+for step in range(2):
+    run.checkpoint()
+    assert syscall(gettid, *[ctypes.c_void_p(memory.ctypes.data + begin)] * 5) > 0  # which takes no arguments
+    total += constant.sum()
 """
 
 
-def test_names_of_files_that_end_before_an_array_say_nothing_of_it(tmp_path, monkeypatch):
+def test_names_of_files_that_end_before_an_array_and_arguments_that_are_none_say_nothing_of_it(tmp_path, monkeypatch):
     ended = advise(tmp_path, monkeypatch, NAMED)
     assert [array["what"] for array in ended.json["arrays"]] == ["never written"], ended
 
