@@ -74,7 +74,8 @@ class Tally:
 
 
 class Countdown:
-    """Seconds in which this process runs: where the whole machine stands still, nothing is late."""
+    """Seconds in which this process looks: where the whole machine stands still, nothing is late. What it sleeps by
+    itself for longer does not count, either, as between SIGSTOP and SIGCONT: the bound is later by that."""
 
     longest_gap = 2.0  # between two looks, seconds; what is longer counts as that
 
@@ -158,10 +159,10 @@ class Launch:
     def _stacks(self) -> str:
         """The processes stand still while they are looked at."""
         self.time_left.is_over()
-        stood_still = self.time_left.skipped
+        uncounted = self.time_left.skipped
         stacks = stacks_of(self.run_id)
         self.time_left.skip()
-        return f"{self.where}\nuncounted seconds, in which the machine stood still: {stood_still:.1f}{stacks}"
+        return f"{self.where}\nseconds that do not count, as nobody looked for longer than 2: {uncounted:.1f}{stacks}"
 
     def end(self) -> Ended:
         """Waits for the end; what is late is killed and has status 124. At the end of `err` is where the processes of a
