@@ -440,9 +440,9 @@ size_t __fread_unlocked_chk(void* to, size_t room, size_t size, size_t count, FI
   WITH_ITEMS(to, size, count, 1, real___fread_unlocked_chk()(to, room, size, count, file));
 }
 
-/* Among how many arguments may be addresses; of a call that is not known, among all six. Libraries make these by their
- * numbers, and in the place of arguments that a call has not is what was left in registers: addresses of arrays, too.
- */
+/* Among how many arguments may be addresses of memory that the kernel reads or writes; of a call that is not known,
+ * among all six. Libraries make these by their numbers, and in the place of arguments that a call has not is what was
+ * left in registers: addresses of arrays, too. Where new mappings may lie is only a wish. */
 static int addresses_of(long number, long futex_operation) {
   switch (number) {
     case SYS_gettid:
@@ -451,6 +451,14 @@ static int addresses_of(long number, long futex_operation) {
     case SYS_tgkill:
     case SYS_membarrier:
     case SYS_sched_yield:
+    case SYS_brk:
+    case SYS_mmap:
+    case SYS_munmap:
+    case SYS_mremap:
+    case SYS_madvise:
+    case SYS_mprotect:
+    case SYS_shmat:
+    case SYS_shmdt:
       return 0;
     case SYS_getrandom:
       return 1;
@@ -459,9 +467,34 @@ static int addresses_of(long number, long futex_operation) {
     case SYS_sched_getaffinity:
       return 3;
     case SYS_futex:
-      return (futex_operation & FUTEX_CMD_MASK) == FUTEX_WAKE ? 1 : 6;
+      switch (futex_operation & FUTEX_CMD_MASK) {
+        case FUTEX_WAKE:
+        case FUTEX_WAKE_BITSET:
+          return 1;
+        case FUTEX_WAIT:
+        case FUTEX_WAIT_BITSET:
+          return 4;
+        default:
+          return 6;
+      }
     default:
       return 6;
+  }
+}
+
+/* It takes the pages of its first two arguments away, or changes what may be done to them: a library that watches the
+ * C library's mappings (UCX does) makes all of them by their numbers. */
+static int changes_pages(long number, long fourth) {
+  switch (number) {
+    case SYS_munmap:
+    case SYS_mremap:
+    case SYS_madvise:
+    case SYS_mprotect:
+      return 1;
+    case SYS_mmap:
+      return (fourth & MAP_FIXED) != 0;
+    default:
+      return 0;
   }
 }
 
@@ -470,17 +503,18 @@ REAL(long, syscall, long, long, long, long, long, long, long);
 PUBLIC long syscall(long number, ...) {
   va_list list;
   long arguments[6];
+  void* memory[6];
   va_start(list, number);
   for (int i = 0; i < 6; ++i) arguments[i] = va_arg(list, long);
   va_end(list);
+  memcpy(memory, arguments, sizeof memory);
   if (is_watched()) {
+    if (changes_pages(number, arguments[3])) preload_hooks->forget(memory[0], (size_t)arguments[1]);
     const int count = addresses_of(number, arguments[1]);
     for (int i = 0; i < count; ++i) {
-      const void* memory;
-      memcpy(&memory, &arguments[i], sizeof memory);
       /* Its length may be the argument behind it. */
       const long length = i < 5 ? arguments[i + 1] : 0;
-      preload_hooks->open(memory, length > 8 && length < 1L << 40 ? (size_t)length : 8, 1, CALLER);
+      preload_hooks->open(memory[i], length > 8 && length < 1L << 40 ? (size_t)length : 8, 1, CALLER);
     }
   }
   return real_syscall()(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5]);

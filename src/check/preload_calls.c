@@ -258,16 +258,32 @@ PUBLIC int ioctl(int file, unsigned long request, ...) {
   return real_ioctl()(file, request, argument);
 }
 
-#define CONTROLLING(name)                          \
-  REAL(int, name, int, int, void*);                \
-  PUBLIC int name(int file, int command, ...) {    \
-    va_list list;                                  \
-    va_start(list, command);                       \
-    void* const argument = va_arg(list, void*);    \
-    va_end(list);                                  \
-    opened(argument, 64);                          \
-    return real_##name()(file, command, argument); \
-  }                                                \
+/* Of a command without an argument it is what was left in a register. */
+static int has_argument(int command) {
+  switch (command) {
+    case F_GETFD:
+    case F_GETFL:
+    case F_GETOWN:
+    case F_GETSIG:
+    case F_GETLEASE:
+    case F_GETPIPE_SZ:
+    case F_GET_SEALS:
+      return 0;
+    default:
+      return 1;
+  }
+}
+
+#define CONTROLLING(name)                            \
+  REAL(int, name, int, int, void*);                  \
+  PUBLIC int name(int file, int command, ...) {      \
+    va_list list;                                    \
+    va_start(list, command);                         \
+    void* const argument = va_arg(list, void*);      \
+    va_end(list);                                    \
+    if (has_argument(command)) opened(argument, 64); \
+    return real_##name()(file, command, argument);   \
+  }                                                  \
   typedef int of_##name
 CONTROLLING(fcntl);
 CONTROLLING(fcntl64);
