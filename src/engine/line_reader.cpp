@@ -27,8 +27,15 @@ using BadFiles = std::map<std::pair<std::size_t, catalog::Source>, std::string>;
 struct Plans {
   std::vector<const RegionSpec*> specs;
   std::vector<RegionPlan> plans;
-  bool own = false;  ///< the same on all ranks: each reads its own file, and nobody needs another
+  bool own = false;                  ///< the same on all ranks: each reads its own file, and nobody needs another
+  std::vector<std::string> unknown;  ///< regions that the line left out, and that are not protected yet
 };
+
+std::vector<std::string> left_out_and_unknown(const region::RegionSet& regions, const SavedRegions& saved) {
+  auto out = saved.names_left_out();
+  std::erase_if(out, [&](const std::string& name) { return regions.find(name) != nullptr; });
+  return out;
+}
 
 /// Memory that cannot hold its data is found before any memory is written, as far as it can be.
 Result<void> check_memory(const Plans& plans) {
@@ -125,6 +132,7 @@ class LineReader {
     const SavedRegions saved(tables_);
     if (!check_names(regions, saved)) return {};
     Plans out;
+    out.unknown = left_out_and_unknown(regions, saved);
     for (const auto& spec : regions.specs()) {
       auto plan = plan_own(spec, saved, comm_.rank());
       if (!plan) return {};
@@ -356,6 +364,7 @@ Result<Plans> plan_all(const region::RegionSet& regions, const SavedRegions& sav
                        const ReadOptions& options, const comm::Comm& comm) {
   if (!options.lenient) BACKSTAY_TRY(check_names(regions, saved, options.of_statics, options.others));
   Plans out;
+  out.unknown = left_out_and_unknown(regions, saved);
   for (const auto& spec : regions.specs()) {
     if (options.lenient && saved.of(spec.name).empty() && saved.left_out(spec.name).empty()) continue;
     auto plan = plan_region(spec, saved, manifest.ranks, comm.rank(), comm.size());
@@ -446,6 +455,7 @@ std::vector<NotThere> left_out_of(const Plans& plans, bool same_ranks) {
     for (const auto& box : plan.made) out.back().made.push_back(within(box, plan.target));
     if (plan.as_made != nullptr && same_ranks) out.back().crc = plan.as_made->made;
   }
+  for (const auto& name : plans.unknown) out.push_back({name});
   return out;
 }
 

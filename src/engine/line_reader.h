@@ -36,7 +36,7 @@ struct Statics {
   const region::RegionSet& regions;
 };
 
-/// A region of which a line has nothing for this rank, or not all.
+/// A region of which a line has nothing for this rank, or not all. It may be protected later.
 struct NotThere {
   std::string region;
   bool as_made = false;                   ///< the beginning of the program makes it, and nothing had changed it

@@ -147,6 +147,7 @@ void OpenLine::take(std::unique_ptr<Checkpoint> line, const CaptureOptions& opti
 
 Result<void> OpenLine::capture(bool at_once) {
   line_->capture.clear();
+  if (!absent_.empty()) BACKSTAY_TRY(meet_absent());
   auto left_out = leave_out_missing();
   if (!left_out) return left_out.failure();
   BACKSTAY_TRY(leave_out_as_made(*left_out));
@@ -205,6 +206,7 @@ std::uint64_t OpenLine::bytes_at_once() const {
 }
 
 Result<void> OpenLine::before(std::size_t computation) {
+  if (!absent_.empty()) BACKSTAY_TRY(meet_absent());
   if (!missing_.empty()) BACKSTAY_TRY(require_there(computation));
   if (!undecided_ || computation >= undecided_->effects.size() || look_for_exchanged()) return {};
   const auto& effects = undecided_->effects[computation];
@@ -431,8 +433,10 @@ Result<std::uint32_t> crc_of(const RegionSpec& spec) {
 
 Result<void> OpenLine::came_back_without(const std::vector<NotThere>& regions) {
   missing_.clear();
+  absent_.clear();
   for (const auto& entry : regions) {
     const auto* spec = from_.regions.find(entry.region);
+    if (spec == nullptr && !entry.as_made) absent_.insert(entry.region);
     if (spec == nullptr) continue;
     const auto view = view_of(*spec);
     if (!view) return view.failure();
@@ -552,6 +556,22 @@ Result<void> OpenLine::leave_out_unlisted(std::set<std::string>& left_out) {
     if (!view) return view.failure();
     leave_out(spec, {spec.name, view->shape, static_cast<std::int64_t>(spec.type.size)}, {}, true);
     left_out.insert(spec.name);
+  }
+  return {};
+}
+
+/// Those that are protected by now.
+Result<void> OpenLine::meet_absent() {
+  for (auto name = absent_.begin(); name != absent_.end();) {
+    const auto* spec = from_.regions.find(*name);
+    if (spec == nullptr || spec->save) {
+      ++name;
+      continue;
+    }
+    const auto view = view_of(*spec);
+    if (!view) return view.failure();
+    if (const select::BoxSet all(select::box_of(view->shape)); !all.empty()) missing_[*name] = {view->shape, all};
+    name = absent_.erase(name);
   }
   return {};
 }

@@ -118,6 +118,7 @@ class OpenLine {
   Result<void> leave_out_as_made(std::set<std::string>& left_out);
   [[nodiscard]] bool is_listed(const std::string& region) const;
   Result<void> leave_out_unlisted(std::set<std::string>& left_out);
+  Result<void> meet_absent();
   void fit_missing(const select::Region& about);
   Result<select::Effects> effects_on_missing(std::size_t computation);
   [[nodiscard]] bool uses_missing(std::size_t computation) const;
@@ -149,6 +150,7 @@ class OpenLine {
   std::map<std::string, std::pair<Extents, select::BoxSet>> needed_;
   std::set<std::string> exchanged_;  ///< regions whose memory was exchanged while a line waited: none waits again
   std::map<std::string, Missing> missing_;  ///< by region; none has no elements
+  std::set<std::string> absent_;            ///< regions of which all is missing, and that are not protected yet
   std::vector<select::Region> seen_;        ///< those of the last computation that uses some of these
   std::set<std::string> listed_;            ///< regions that a line holds; none: what computations decide
   bool is_made_again_ = false;              ///< what no computation changes, where the program is run again

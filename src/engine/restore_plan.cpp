@@ -256,6 +256,13 @@ std::vector<std::string> SavedRegions::names() const {
   return out;
 }
 
+std::vector<std::string> SavedRegions::names_left_out() const {
+  std::vector<std::string> out;
+  for (const auto& [name, entries] : left_out_)
+    if (std::ranges::any_of(entries, [](const auto& entry) { return !entry.second->made; })) out.push_back(name);
+  return out;
+}
+
 const std::vector<SegmentRef>& SavedRegions::of(const std::string& region) const {
   static const std::vector<SegmentRef> none;
   const auto it = regions_.find(region);

@@ -25,6 +25,9 @@ class SavedRegions {
   /// `tables[i]` is the table of file i; they must stay where they are.
   explicit SavedRegions(const std::vector<format::Table>& tables);
   [[nodiscard]] std::vector<std::string> names() const;
+  /// Of regions that some rank left out wholly, and whose values computations make; not what the beginning of the
+  /// program makes.
+  [[nodiscard]] std::vector<std::string> names_left_out() const;
   /// In order of rank; empty if the line has no such region. A rank that saved it in parts has one for each.
   [[nodiscard]] const std::vector<SegmentRef>& of(const std::string& region) const;
   /// Those of one rank.
