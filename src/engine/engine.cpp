@@ -309,11 +309,12 @@ const char* name_of(std::int64_t meeting) {
 }
 }  // namespace
 
-/// Each rank also says whether it has static regions, and others than before, and how many lines it has handed to its
-/// background, which writes them together with the others'.
+/// Each rank also says which computation it was refused, if one was, whether it has static regions, and others than
+/// before, and how many lines it has handed to its background, which writes them together with the others'.
 Result<std::unique_ptr<comm::PendingMax>> Engine::start_meeting(Meeting meeting, std::vector<std::int64_t> numbers,
                                                                 std::int64_t handed_over) {
   told_changes_ = static_regions_.changes();
+  numbers.push_back(open_line_.last_refusal());
   numbers.push_back(static_regions_.specs().empty() ? 0 : 1);
   numbers.push_back(static_changes_ == told_changes_ ? 0 : 1);
   for (const auto number : {static_cast<std::int64_t>(meeting), handed_over}) {
@@ -342,12 +343,18 @@ Result<std::vector<std::int64_t>> Engine::finish_meeting(comm::PendingMax& meeti
   statics_are_new_ = maxima.back() != 0;
   there_are_statics_ = *(maxima.end() - 2) != 0;
   maxima.resize(maxima.size() - 2);
+  const auto refusal = maxima.back();
+  maxima.pop_back();
   if (most == least && most_lines == fewest_lines) return maxima;
   const bool closed = most != least && most == static_cast<std::int64_t>(Meeting::close);
   const std::string what = closed          ? "a rank has closed its session while others go on"
                            : most == least ? "a rank has taken checkpoints that another one has not"
                                            : cat("a rank is in ", name_of(least), ", and another in ", name_of(most));
   if (most_lines != fewest_lines) leave();  // the background may wait for ranks that have no such line
+  if (refusal != 0) {                       // why they are apart: all hear what the one was told
+    apart_ = open_line_.refusal(refusal);
+    return *apart_;
+  }
   apart_ = fail(Code::comm, what, ": nothing more is saved; all ranks must make the same calls of backstay, and close ",
                 "their sessions at the same place");
   return *apart_;

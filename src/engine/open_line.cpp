@@ -434,6 +434,7 @@ Result<std::uint32_t> crc_of(const RegionSpec& spec) {
 Result<void> OpenLine::came_back_without(const std::vector<NotThere>& regions) {
   missing_.clear();
   absent_.clear();
+  last_refusal_ = 0;
   for (const auto& entry : regions) {
     const auto* spec = from_.regions.find(entry.region);
     if (spec == nullptr && !entry.as_made) absent_.insert(entry.region);
@@ -607,15 +608,35 @@ Result<select::Effects> OpenLine::effects_on_missing(std::size_t computation) {
   return from_.declared->effects_on(computation, seen_);
 }
 
+namespace {
+constexpr std::int64_t most_accesses = 1 << 16;  ///< of a computation, as far as refusals tell them apart
+}
+
+Failure OpenLine::refuse(std::size_t computation, const std::string& region) {
+  const auto used = from_.declared->regions_of(computation);
+  const auto at = std::ranges::find(used, region) - used.begin();
+  last_refusal_ = static_cast<std::int64_t>(computation) * most_accesses + std::min(at, most_accesses - 2) + 1;
+  return refusal(last_refusal_);
+}
+
+Failure OpenLine::refusal(std::int64_t number) const {
+  const auto computation = static_cast<std::size_t>((number - 1) / most_accesses);
+  const auto at = static_cast<std::size_t>((number - 1) % most_accesses);
+  std::string what = "a computation", region = "a region";
+  if (from_.declared != nullptr && computation < from_.declared->size()) {
+    what = from_.declared->signature_of(computation);
+    if (const auto used = from_.declared->regions_of(computation); at < used.size())
+      region = cat("region '", used[at], "'");
+  }
+  return fail(Code::mismatch, what, ", needs ", region, ", which the line that this run went on from has not: the run ",
+              "that saved it overwrote it first, so this one goes another way; let it go the same way (replay() keeps ",
+              "what decides on it), or save all by checkpoint(now); where save_only() says what a line holds, name it ",
+              "there");
+}
+
 Result<void> OpenLine::require_there(std::size_t computation) {
   if (!uses_missing(computation)) return {};
-  const auto refused = [&](const std::string& region) {
-    return fail(
-        Code::mismatch, from_.declared->signature_of(computation), ", needs region '", region, "', which the line ",
-        "that this run went on from has not: the run that saved it overwrote it first, so this one goes another ",
-        "way; let it go the same way (replay() keeps what decides on it), or save all by checkpoint(now); where ",
-        "save_only() says what a line holds, name it there");
-  };
+  const auto refused = [&](const std::string& region) { return refuse(computation, region); };
   std::map<std::string, select::BoxSet> overwritten;  // by those that this one is inside of
   if (from_.running != nullptr)
     for (const std::size_t outer : *from_.running)

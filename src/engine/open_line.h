@@ -84,6 +84,10 @@ class OpenLine {
   /// Regions that no line has, as the beginning of the program makes them.
   [[nodiscard]] std::set<std::string> as_made() const;
   [[nodiscard]] bool waits() const { return line_ != nullptr; }
+  /// Which refusal of before() was the last on this rank, for others that declare the same; 0: there was none.
+  [[nodiscard]] std::int64_t last_refusal() const { return last_refusal_; }
+  /// What a rank was told with it.
+  [[nodiscard]] Failure refusal(std::int64_t number) const;
   /// The size of a capture of all that no computation overwrites, as it is protected now; 0: it cannot be told. What
   /// callbacks save is not counted.
   [[nodiscard]] std::uint64_t bytes_at_once() const;
@@ -123,6 +127,7 @@ class OpenLine {
   Result<select::Effects> effects_on_missing(std::size_t computation);
   [[nodiscard]] bool uses_missing(std::size_t computation) const;
   Result<void> require_there(std::size_t computation);
+  Failure refuse(std::size_t computation, const std::string& region);
   void note_overwritten(std::size_t computation);
   bool look_for_exchanged();
   [[nodiscard]] select::Effects seen_from_outside(select::Effects effects) const;
@@ -164,6 +169,7 @@ class OpenLine {
   };
   std::map<std::string, Made> made_;
   std::uint64_t left_out_bytes_ = 0;
+  std::int64_t last_refusal_ = 0;
 };
 
 }  // namespace backstay::engine

@@ -234,6 +234,38 @@ TEST(declared_on_ranks, other_declarations_on_one_rank_are_told_to_all) {
       << session.status().last_error;
 }
 
+TEST(declared_on_ranks, all_hear_what_one_was_refused_and_left_the_session_with) {
+  if (size_of() < 2) GTEST_SKIP() << "one rank cannot differ";
+  const SharedDirectory dir;
+  {
+    Session session(MPI_COMM_WORLD, usual(dir.path()));
+    Code code;
+    code.protect(session);
+    session.checkpoint();
+    code.advance(session);
+    session.wait();
+    ASSERT_EQ(session.status().last_error, "");
+  }
+  std::string told;
+  try {
+    Session session(MPI_COMM_WORLD, usual(dir.path()));
+    Code code;
+    code.protect(session);
+    session.resume();
+    if (session.rank() == size_of() - 1) session.compute(code.look, [] {});
+    for (int call = 0; call < 5 && told.empty(); ++call) {
+      session.checkpoint();
+      code.advance(session);
+      told = session.status().last_error;
+    }
+  } catch (const Error& refused) {
+    EXPECT_EQ(refused.code(), backstay::Code::mismatch);
+    told = refused.what();
+  }
+  EXPECT_EQ(told.find("the computation 'look' that reads flux, needs region 'flux', which the line"), 0U) << told;
+  expect_same_on_all_ranks(told);
+}
+
 TEST(declared_on_ranks, another_list_on_one_rank_is_told_to_all) {
   if (size_of() < 2) GTEST_SKIP() << "one rank cannot differ";
   const SharedDirectory dir;
