@@ -14,8 +14,11 @@ module clover3d
     exchange_fluxes = 12, exchange_swept_x = 20
   real(real64), parameter :: first_dt = 0.01_real64, growth_of_dt = 1.5_real64
 
+  ! How much backstay is told: as --information counts, from `usual` on, which it is without.
+  integer(c_int), parameter :: usual = 0, none = 1, initphase = 2, list = 4, triggered = 6
+
   type, bind(C) :: command_line
-    integer(c_int) :: steps, output_every, plain, quiet
+    integer(c_int) :: steps, output_every, plain, quiet, information, trigger_every
   end type
 
   type, bind(C) :: record
@@ -87,9 +90,11 @@ module clover3d
     end subroutine
     subroutine clover3d_end() bind(C)
     end subroutine
-    subroutine clover3d_watch(before) bind(C)
+    subroutine clover3d_begin_again() bind(C)
+    end subroutine
+    subroutine clover3d_watch(before, returned) bind(C)
       import
-      type(c_funptr), value :: before
+      type(c_funptr), value :: before, returned
     end subroutine
     integer(c_int) function clover3d_field_count() bind(C)
       import
@@ -337,7 +342,7 @@ contains
       last = field%halo + field%owned
       placement = backstay_block(field%global, field%lower + 1, field%lower + field%owned)
       associate (inside => x(first:last(1), first:last(2), first:last(3)))
-        if (field%is_constant /= 0) then
+        if (field%is_constant /= 0 .and. command%information == usual) then
           call run%protect_static(text_of(field%name), backstay_data(inside), placement, "1", stat=stat)  ! backstay
         else
           call run%protect(text_of(field%name), backstay_data(inside), placement, "1", stat=stat)  ! backstay
@@ -385,15 +390,28 @@ contains
       deallocate (accesses)
       if (stat /= 0) return
     end do
-    call clover3d_watch(c_funloc(begin_loop))
+    call clover3d_watch(c_funloc(begin_loop), c_funloc(give_result))
   end subroutine
 
-  !> Called by the solver before each loop.
-  subroutine begin_loop(number) bind(C)
+  !> Called by the solver before each loop. 0: what it does is known already.
+  integer(c_int) function begin_loop(number) result(runs) bind(C)
     integer(c_int), value :: number
     integer :: stat
-    call session%begin(computations(number + 1), stat)  ! backstay
-    if (stat /= 0) call complain("a computation was refused, or a rank was lost")
+    character(1024) :: errmsg
+    runs = 1
+    call session%begin(computations(number + 1), stat, errmsg)  ! backstay
+    if (stat == 0) runs = merge(0, 1, session%replaying(stat, errmsg))  ! backstay
+    if (stat /= 0) call complain(errmsg)
+  end function
+
+  !> Called by the solver with what a loop has returned.
+  subroutine give_result(values, count) bind(C)
+    integer(c_int), value :: count
+    real(c_double), intent(inout), target :: values(count)
+    integer :: stat
+    character(1024) :: errmsg
+    call session%result(backstay_data(values), stat, errmsg)  ! backstay
+    if (stat /= 0) call complain(errmsg)
   end subroutine
 
   subroutine complain(sentence)
@@ -408,7 +426,6 @@ contains
     integer, intent(out) :: stat
     integer :: outcome
     character(1024) :: errmsg
-    type(backstay_resumed) :: found
     errmsg = ""
     step = 0
     clock = clock_type()
@@ -417,17 +434,11 @@ contains
     call clover3d_work_in(run%comm())
     stat = clover3d_failed()
     if (stat == 0) call protect_fields(run, stat)
-    if (stat == 0) call run%protect("step", backstay_data(step), stat=stat, errmsg=errmsg)  ! backstay
-    if (stat == 0) call run%protect("clock", backstay_data(clock), backstay_replicated(), stat=stat, errmsg=errmsg)
-    if (stat == 0) &
-      call run%protect_memory("history", history, backstay_data(record()), placement=backstay_replicated(), stat=stat, &
-                              errmsg=errmsg)
-    if (stat == 0) call run%protect("output_every", backstay_data(output_every), stat=stat, errmsg=errmsg)
+    if (stat == 0 .and. .not. replays()) call protect_variables(run, stat, errmsg)
     if (stat == 0) call declare_loops(run, stat)
-    if (stat == 0) call run%resume(found, stat, errmsg)  ! backstay
-    if (stat == 0 .and. found%resumed) call require_same_run(stat)
+    if (stat == 0) call come_back(run, stat, errmsg)
     do while (stat == 0 .and. step < command%steps)
-      call run%checkpoint(outcome, stat, errmsg)  ! backstay
+      call take(run, outcome, stat, errmsg)
       if (stat /= 0 .or. outcome == backstay_stop) exit
       call advance()
       stat = clover3d_failed()
@@ -437,6 +448,77 @@ contains
     if (stat == 0) stat = clover3d_failed()
     if (stat == 0) call print_note(run)
     if (stat /= 0) call complain(merge(errmsg, "a call of backstay failed" // repeat(" ", 999), errmsg /= ""))
+  end subroutine
+
+  !> The way is gone again, by what loops have returned, and nothing of this is protected.
+  logical function replays()
+    replays = any(command%information == [none, initphase, list])
+  end function
+
+  subroutine protect_variables(run, stat, errmsg)
+    class(backstay_session), intent(inout) :: run
+    integer, intent(out) :: stat
+    character(*), intent(inout) :: errmsg
+    call run%protect("step", backstay_data(step), stat=stat, errmsg=errmsg)  ! backstay
+    if (stat == 0) call run%protect("clock", backstay_data(clock), backstay_replicated(), stat=stat, errmsg=errmsg)
+    if (stat == 0) &
+      call run%protect_memory("history", history, backstay_data(record()), placement=backstay_replicated(), stat=stat, &
+                              errmsg=errmsg)
+    if (stat == 0) call run%protect("output_every", backstay_data(output_every), stat=stat, errmsg=errmsg)
+  end subroutine
+
+  !> To the newest checkpoint, by what backstay is told.
+  subroutine come_back(run, stat, errmsg)
+    class(backstay_session), intent(inout) :: run
+    integer, intent(out) :: stat
+    character(*), intent(inout) :: errmsg
+    character(12), parameter :: fields(5) = [character(12) :: "density0", "energy0", "xvel0", "yvel0", "zvel0"], &
+      variables(4) = [character(12) :: "step", "clock", "history", "output_every"]
+    type(backstay_access) :: made(size(fields))
+    type(backstay_resumed) :: found
+    integer :: i, starts
+    stat = 0
+    found%resumed = .false.
+    if (command%information > none) then
+      do i = 1, size(fields)
+        made(i) = backstay_writes(trim(fields(i)))
+      end do
+      call run%declare("start", made, starts, stat, errmsg)  ! backstay
+    end if
+    if (stat == 0 .and. replays()) call run%replay(found, stat, errmsg)  ! backstay
+    if (stat == 0 .and. replays()) call run%result(backstay_data(output_every), stat, errmsg)  ! backstay
+    if (stat == 0 .and. found%resumed) call require_same_run(stat)
+    if (stat == 0 .and. command%information > none) then
+      call run%begin(starts, stat, errmsg)  ! backstay
+      if (stat == 0) then
+        if (.not. run%replaying()) call clover3d_begin_again()
+        call run%init_done(stat, errmsg)  ! backstay
+      end if
+    end if
+    if (stat == 0 .and. command%information >= list) then
+      if (replays()) then
+        call run%save_only(fields, stat, errmsg)  ! backstay
+      else
+        call run%save_only([fields, variables], stat, errmsg)
+      end if
+    end if
+    if (stat /= 0 .or. replays()) return
+    call run%resume(found, stat, errmsg)  ! backstay
+    if (stat == 0 .and. found%resumed) call require_same_run(stat)
+  end subroutine
+
+  !> At the top of a step.
+  subroutine take(run, outcome, stat, errmsg)
+    class(backstay_session), intent(inout) :: run
+    integer, intent(out) :: outcome, stat
+    character(*), intent(inout) :: errmsg
+    stat = 0
+    outcome = backstay_not_due
+    if (command%information /= triggered) then
+      call run%checkpoint(outcome, stat, errmsg)  ! backstay
+    else if (step > 0 .and. mod(step, command%trigger_every) == 0) then
+      call run%checkpoint_now(outcome, stat, errmsg)  ! backstay
+    end if
   end subroutine
 
   !> What decides the rows of the table and is no state.

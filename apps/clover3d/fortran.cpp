@@ -3,6 +3,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,8 @@ extern "C" {
 /// What the driver needs of the command line.
 struct clover3d_run {
   int steps, output_every, plain, quiet;
+  int information;  // as program::Information counts
+  int trigger_every;
 };
 /// A field: memory with its halo, fastest dimension first, and what of it is whose.
 struct clover3d_field {
@@ -78,12 +81,15 @@ void clover3d_start(int count, const char* const* words, clover3d_run* run) {
     if (program::speaks()) std::fputs(clover3d::usage().c_str(), stdout);
     std::exit(0);
   }
-  if (options.told.information != program::Information::usual)
-    std::exit(program::give_up("clover3d", std::invalid_argument("--information is for the driver in C++"), 2));
   unless_failed([] {
     if (program::speaks() && !options.csv.empty()) program::require_writable(options.csv);
   });
-  *run = {options.steps, options.output_every, options.plain ? 1 : 0, options.quiet ? 1 : 0};
+  *run = {options.steps,
+          options.output_every,
+          options.plain ? 1 : 0,
+          options.quiet ? 1 : 0,
+          static_cast<int>(options.told.information),
+          options.told.trigger_every};
 }
 
 int clover3d_failed() { return complaint.empty() ? 0 : 1; }
@@ -109,12 +115,15 @@ void clover3d_work_in(MPI_Fint comm) {
   });
 }
 void clover3d_end() { system_of_this_rank.reset(); }
-void clover3d_watch(void (*before)(int)) {
+/// Once more what work_in() has begun with.
+void clover3d_begin_again() {
+  on_system([](System& s) { s.start(clover3d::hot_box_in_a_corner); });
+}
+/// `before` gives 0 where a loop is to be skipped; `returned` is given what one returned, or the place for it.
+void clover3d_watch(int (*before)(int), void (*returned)(double*, int)) {
   on_system([=](System& s) {
-    s.watch([=](clover3d::Loop loop) {
-      before(static_cast<int>(loop));
-      return true;
-    });
+    s.watch([=](clover3d::Loop loop) { return before(static_cast<int>(loop)) != 0; },
+            [=](std::span<double> values) { returned(values.data(), static_cast<int>(values.size())); });
   });
 }
 

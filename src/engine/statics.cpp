@@ -29,7 +29,11 @@ Result<void> retire_statics(Level& companion, const Level& level) {
   auto lines = level.whole;
   lines.insert(lines.end(), level.partial.begin(), level.partial.end());
   std::sort(lines.begin(), lines.end());
-  return retire_surplus(companion, std::max<std::size_t>(1, statics_in_use(companion.whole, lines)));
+  BACKSTAY_TRY(retire_surplus(companion, std::max<std::size_t>(1, statics_in_use(companion.whole, lines))));
+  std::erase_if(companion.own_files, [&](const auto& file) {
+    return std::ranges::find(companion.whole, file.first) == companion.whole.end();
+  });
+  return {};
 }
 
 namespace {
