@@ -398,9 +398,13 @@ contains
     integer(c_int), value :: number
     integer :: stat
     character(1024) :: errmsg
-    runs = 1
+    logical :: skips
+    runs = 0
     call session%begin(computations(number + 1), stat, errmsg)  ! backstay
-    if (stat == 0) runs = merge(0, 1, session%replaying(stat, errmsg))  ! backstay
+    if (stat == 0) then
+      skips = session%replaying(stat, errmsg)  ! backstay
+      if (stat == 0 .and. .not. skips) runs = 1
+    end if
     if (stat /= 0) call complain(errmsg)
   end function
 
@@ -492,6 +496,9 @@ contains
       call run%begin(starts, stat, errmsg)  ! backstay
       if (stat == 0) then
         if (.not. run%replaying()) call clover3d_begin_again()
+        stat = clover3d_failed()
+      end if
+      if (stat == 0) then
         call run%init_done(stat, errmsg)  ! backstay
       end if
     end if
@@ -546,7 +553,8 @@ contains
     type(backstay_session) :: run
     integer :: stat
     character(1024) :: errmsg
-    call run%open(stat=stat, errmsg=errmsg)  ! backstay
+    ! Loops hand on halos, which are in no line: only the top of a step is a place.
+    call run%open(["place=calls"], stat=stat, errmsg=errmsg)  ! backstay
     if (stat == 0) call run%loop(body, stat, errmsg)  ! backstay
     if (stat /= 0) call complain(errmsg)
     call run%close()  ! backstay

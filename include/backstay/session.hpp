@@ -389,6 +389,8 @@ class BACKSTAY_EXPORT Session {
   }
   /// The same for a body that stands between the two; without an end() it ends with the next call of the session.
   /// False: it is skipped by a replay (one that runs all the same does no harm, if it needs no other rank).
+  /// What may throw stands in compute(): an exception that is caught behind begin() is not seen, and the computation
+  /// counts as done.
   bool begin(Computation computation);
   void end();
   /// In place of resume(), by programs that declare all of their computations: the program runs from its beginning as

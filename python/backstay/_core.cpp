@@ -197,9 +197,9 @@ void protect_memory(PySession& self, std::string name, Type type, std::string un
   self.protect(std::move(spec));
 }
 
-/// `look()` and `resize(shape)` give a Memory.
+/// `look()` and `resize(shape)` give a Memory; deliver() is called behind a replay.
 void protect_moving(PySession& self, std::string name, Type type, std::string units, Placement placement,
-                    nb::object look, nb::object resize) {
+                    nb::object look, nb::object resize, nb::object deliver) {
   auto spec = spec_of(std::move(name), std::move(type), std::move(units), std::move(placement));
   spec.view = [&self, look = keep(std::move(look))] {
     return self.ask([&] { return view_of(nb::cast<Memory>((*look)())); });
@@ -211,6 +211,7 @@ void protect_moving(PySession& self, std::string name, Type type, std::string un
       return backstay::detail::cannot_hold();
     }
   };
+  spec.delivered = [&self, deliver = keep(std::move(deliver))] { self.ask([&] { (*deliver)(); }); };
   self.protect(std::move(spec));
 }
 

@@ -175,6 +175,7 @@ class Session:
         self._several = self.size > 1  # also known when it is closed
         self._held: dict[str, Any] = {}  # what must outlive a region: its array, or its _Moving
         self._watched: dict[str, Optional[int]] = {}  # arrays that may be replaced; see _look_for_replaced()
+        self._computations: dict[int, str] = {}  # names of what was declared
         self._keeps_way = False  # replay() was called
         self._look = False  # an array has come that was not looked at
         self._tells_place = "BACKSTAY_OBSERVE" in os.environ  # `backstay advise` wants to know it
@@ -305,7 +306,7 @@ class Session:
         moving = _Moving(name, get, set)
         kind = _type_of(name, moving.dtype)
         place = placement or rank_private()
-        self._core.protect_moving(name, kind, units, place, moving.look, moving.resize)
+        self._core.protect_moving(name, kind, units, place, moving.look, moving.resize, moving.deliver)
         moving.release()
         self._held[name] = moving
 
@@ -358,7 +359,9 @@ class Session:
                 if not isinstance(access, Access):
                     raise _refusal(f"computation '{name}' has {access!r} for a region: give a name, or an Access")
                 accesses.append((access.region, mode, _pairs(name, access.where), _pairs(name, access.around)))
-        return Computation(str(name), self._core.declare(str(name), accesses))
+        computation = Computation(str(name), self._core.declare(str(name), accesses))
+        self._computations[computation.number] = computation.name
+        return computation
 
     def compute(self, computation: Computation, body: Callable, *args, **kwargs):
         """Runs body(*args, **kwargs), which is that computation, and gives what it returns. A region that computations
@@ -367,6 +370,10 @@ class Session:
         skips it, and gives back what it returned then (a copy, as pickle makes it)."""
         if not isinstance(computation, Computation):
             raise _refusal(f"compute({computation!r}): give what declare() returned")
+        if self._computations.get(computation.number) != computation.name:
+            raise _refusal(
+                f"compute() was given '{computation.name}', which this session has not declared: call declare() of it"
+            )
         runs = self._in_computation(self._core.enter, computation.number)
         completed = False
         try:
@@ -405,8 +412,6 @@ class Session:
             _core.set_caller(f"{frame.f_code.co_filename}:{frame.f_lineno}")
         try:
             outcome = self._core.checkpoint(bool(now))
-            for moving in self._moving():
-                moving.deliver()  # what a replay has put back; otherwise nothing
         finally:
             for moving in self._moving():
                 moving.release()
@@ -581,7 +586,12 @@ class _Moving:
         self._seen = None
 
     def resize(self, shape):
-        self._filled = np.empty(shape, self.dtype)
+        """Room for what is put back, which may not be all of it: the rest is as it was."""
+        now = _check_array(self._name, self._get())
+        self._filled = np.zeros(shape, self.dtype)
+        if now.ndim == self._filled.ndim and now.dtype == self.dtype:
+            common = tuple(slice(min(a, b)) for a, b in zip(now.shape, self._filled.shape))
+            self._filled[common] = now[common]
         return _memory(self._filled)
 
     def deliver(self) -> None:

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <numeric>
@@ -1006,12 +1007,53 @@ TEST_F(ComputeTest, what_a_list_left_out_is_missed_also_where_it_is_protected_be
     const std::string said = refusal([&] { run.compute(update, [] {}); });
     EXPECT_NE(said.find("needs region 'f', which the line that this run went on from has not"), std::string::npos)
         << said;
-    run.checkpoint();  // it has not been made: it is left out again
+    run.checkpoint(now);
+    EXPECT_EQ(run.status().left_out_bytes, 800U) << "it has not been made: it is left out again";
     run.compute(flux, [&] { program.f.assign(100, 2); });
     run.compute(update, [] {});
+    run.checkpoint(now);
+    EXPECT_EQ(run.status().left_out_bytes, 0U);
+    run.save_only({"u", "step"});
+    run.checkpoint(now);
     run.wait();
-    EXPECT_EQ(run.status().last_error, "");
+    EXPECT_EQ(run.status().committed, 3U) << run.status().last_error;
   }
+}
+
+TEST_F(ComputeTest, what_is_protected_behind_resume_is_made_by_computations_or_by_the_program_if_none_changes_it) {
+  const auto come_back = [](Session& run, Listed& program, std::vector<double>& mesh) {
+    run.protect("u", program.u);
+    run.protect("step", program.step);
+    run.resume();
+    mesh.assign(100, 3);
+    run.protect("mesh", mesh);
+    run.protect("f", program.f);
+    program.flux = run.declare("flux", {reads("u"), reads("mesh"), writes("f")});
+    program.update = run.declare("update", {reads("f"), reads("mesh"), updates("u")});
+    run.save_only({"u", "step"});
+  };
+  for (int launch = 0; launch < 3; ++launch) {
+    Listed program;
+    program.f.clear();
+    std::vector<double> mesh;
+    Session run(alone, options());
+    come_back(run, program, mesh);
+    EXPECT_EQ(program.step, launch);
+    run.compute(program.flux, [&] { program.f.assign(100, 2); });  // grows, and is overwritten
+    run.compute(program.update, [&] { program.u[0] += program.f[0]; });
+    ++program.step;
+    run.checkpoint(now);
+    EXPECT_EQ(run.status().last_error, "");
+    EXPECT_EQ(program.u[0], 1 + 2 * program.step);
+  }
+  Listed program;
+  program.f.clear();
+  std::vector<double> mesh;
+  Session run(alone, options());
+  come_back(run, program, mesh);
+  run.checkpoint(now);  // while there is nothing of it
+  program.f.assign(100, 2);
+  EXPECT_NE(refusal([&] { run.compute(program.update, [] {}); }).find("needs region 'f'"), std::string::npos);
 }
 
 TEST_F(ComputeTest, what_nobody_would_miss_must_be_on_the_list) {
@@ -1061,6 +1103,30 @@ TEST_F(ComputeTest, lists_that_cannot_be_are_refused) {
   Session run(alone, options({{"place", "best"}}));
   program.protect(run);
   EXPECT_NE(refusal([&] { run.save_only({"u"}); }).find("place=best finds"), std::string::npos);
+}
+
+struct Gapped {
+  double volume;
+  char kind;
+};
+
+TEST_F(ComputeTest, what_lies_in_the_gaps_of_structs_does_not_make_them_others) {
+  std::vector<Gapped> mesh(100);
+  for (int launch = 0; launch < 2; ++launch) {
+    double u = 0;
+    Session run(alone, options());
+    std::memset(static_cast<void*>(mesh.data()), 17 * launch, sizeof(Gapped) * mesh.size());
+    for (auto& cell : mesh) cell.volume = 2, cell.kind = 'x';
+    run.protect("mesh", mesh);
+    run.protect("u", u);
+    const auto add = run.declare("add", {reads("mesh"), updates("u")});
+    run.init_done();
+    EXPECT_EQ(refusal([&] { run.resume(); }), "nothing was refused");
+    EXPECT_EQ(u, 2 * launch);
+    run.compute(add, [&] { u += mesh[0].volume; });
+    run.checkpoint(now);
+    EXPECT_EQ(run.status().left_out_bytes, sizeof(Gapped) * mesh.size());
+  }
 }
 
 TEST_F(ComputeTest, cells_on_a_list_have_their_counts) {

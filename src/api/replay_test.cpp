@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/exit_status.h"
 #include "backstay/backstay.hpp"
 
 namespace backstay {
@@ -284,6 +285,9 @@ TEST_F(ReplayTest, a_program_that_ends_before_the_place_is_told_so) {
   EXPECT_EQ(refusal([&] { way_of(options(), 3, true); }),
             "the program came to its end before the place where line 5 was taken, after 6 of 10 computations, calls of "
             "checkpoint() and results: give it the input and the options that it had then; the line is as it was");
+  EXPECT_FALSE(api::take_back_failure());
+  way_of(options(), 3);
+  EXPECT_TRUE(api::take_back_failure()) << "the process would have ended as if its result were one";
   EXPECT_EQ(way_of(options(), 7, true), 7);
 }
 

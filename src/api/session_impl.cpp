@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "api/exit_status.h"
 #include "base/text.h"
 #include "base/wire.h"
 #include "comm/self_comm.h"
@@ -180,6 +181,7 @@ comm::MpiOptions Session::Impl::mpi_options() {
 void Session::Impl::settle(const Result<api::Settings>& settings, comm::Comm& all) {
   value_or_throw(engine::agree(all, settings ? Result<void>{} : Result<void>{settings.failure()}));
   settings_ = *settings;
+  api::watch_the_exit();
   require_same_options(all);
   node_ = find_node(all);
   value_or_throw(engine::agree(all, settle_directories()));
@@ -533,7 +535,8 @@ Outcome Session::Impl::take(bool forced) {
 void Session::Impl::say_stop() {
   stop_said_ = true;
   journal_->say(engine_->last_line_is_whole()
-                    ? "asked to end by a signal: the last checkpoint is written, and checkpoint() says stop"
+                    ? cat("asked to end by a signal: the last checkpoint is written, and ",
+                          places_itself() ? "stopping() says so; nothing more is saved" : "checkpoint() says stop")
                     : "asked to end by a signal, but the last checkpoint could not be written: the one before counts");
   if (signals_) api::SignalListener::served();
   if (engine_->last_line_is_whole() || !settings_.throw_errors) return;
@@ -758,6 +761,7 @@ bool Session::Impl::close() {
     if (std::uncaught_exceptions() == 0) require_arrival();
   } catch (const Error& e) {
     journal_->say(e.what());
+    api::fail_at_exit();  // what the program has computed is nothing
   }
   say_advice();
   if (checker_) checker_->sum_up(*journal_, rank);

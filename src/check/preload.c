@@ -21,6 +21,7 @@
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 #include <unwind.h>
 
@@ -440,10 +441,10 @@ size_t __fread_unlocked_chk(void* to, size_t room, size_t size, size_t count, FI
   WITH_ITEMS(to, size, count, 1, real___fread_unlocked_chk()(to, room, size, count, file));
 }
 
-/* Among how many arguments may be addresses of memory that the kernel reads or writes; of a call that is not known,
- * among all six. Libraries make these by their numbers, and in the place of arguments that a call has not is what was
- * left in registers: addresses of arrays, too. Where new mappings may lie is only a wish. */
-static int addresses_of(long number, long futex_operation) {
+/* What a call that is known uses of memory. 0: it is not known. Libraries make these by their numbers, and in the place
+ * of arguments that a call has not is what was left in registers: addresses of arrays, too. Where new mappings may lie
+ * is only a wish. */
+static int open_what_it_uses(long number, void* const* memory, const long* arguments, const void* code) {
   switch (number) {
     case SYS_gettid:
     case SYS_getpid:
@@ -459,26 +460,32 @@ static int addresses_of(long number, long futex_operation) {
     case SYS_mprotect:
     case SYS_shmat:
     case SYS_shmdt:
-      return 0;
+      return 1;
     case SYS_getrandom:
+      preload_hooks->open(memory[0], (size_t)arguments[1], 1, code);
       return 1;
     case SYS_getcpu:
-      return 2;
+      preload_hooks->open(memory[0], sizeof(unsigned), 1, code);
+      preload_hooks->open(memory[1], sizeof(unsigned), 1, code);
+      return 1;
     case SYS_sched_getaffinity:
-      return 3;
+      preload_hooks->open(memory[2], (size_t)arguments[1], 1, code);
+      return 1;
     case SYS_futex:
-      switch (futex_operation & FUTEX_CMD_MASK) {
-        case FUTEX_WAKE:
-        case FUTEX_WAKE_BITSET:
-          return 1;
+      switch (arguments[1] & FUTEX_CMD_MASK) {
         case FUTEX_WAIT:
         case FUTEX_WAIT_BITSET:
-          return 4;
+          preload_hooks->open(memory[3], sizeof(struct timespec), 1, code);
+          /* fall through */
+        case FUTEX_WAKE:
+        case FUTEX_WAKE_BITSET:
+          preload_hooks->open(memory[0], sizeof(uint32_t), 1, code);
+          return 1;
         default:
-          return 6;
+          return 0;
       }
     default:
-      return 6;
+      return 0;
   }
 }
 
@@ -510,8 +517,10 @@ PUBLIC long syscall(long number, ...) {
   memcpy(memory, arguments, sizeof memory);
   if (is_watched()) {
     if (changes_pages(number, arguments[3])) preload_hooks->forget(memory[0], (size_t)arguments[1]);
-    const int count = addresses_of(number, arguments[1]);
-    for (int i = 0; i < count; ++i) {
+    if (number == SYS_mremap && (arguments[3] & MREMAP_FIXED) != 0)
+      preload_hooks->forget(memory[4], (size_t)arguments[2]);
+    const int is_known = open_what_it_uses(number, memory, arguments, CALLER);
+    for (int i = 0; i < 6 && !is_known; ++i) {
       /* Its length may be the argument behind it. */
       const long length = i < 5 ? arguments[i + 1] : 0;
       preload_hooks->open(memory[i], length > 8 && length < 1L << 40 ? (size_t)length : 8, 1, CALLER);
@@ -614,6 +623,7 @@ PUBLIC void* mremap(void* memory, size_t before, size_t after, int flags, ...) {
   void* const to = (flags & MREMAP_FIXED) != 0 ? va_arg(list, void*) : NULL;
   va_end(list);
   if (is_watched()) preload_hooks->forget(memory, before);
+  if (is_watched() && to != NULL) preload_hooks->forget(to, after);
   return real_mremap()(memory, before, after, flags, to);
 }
 

@@ -52,6 +52,7 @@ Result<std::unique_ptr<Crew>> Crew::muster(MPI_Comm all, const CrewOptions& opti
   MPI_Comm_rank(own, &crew->number_);
   crew->repairs_ = survives_losses();
   crew->worker_count_ = size - options.spares;
+  if (crew->repairs_) BACKSTAY_TRY(crew->agree_at_once(own));
   BACKSTAY_TRY(crew->choose_rank());
   crew->began_as_spare_ = crew->rank_ < 0;
   BACKSTAY_TRY(check(MPI_Comm_create_errhandler(on_error, &crew->handler_)));
@@ -223,6 +224,15 @@ Result<bool> Crew::agree(MPI_Comm comm, int& flags, bool bounded) const {
   }
 }
 
+/// On a communicator that has just been made. In the first agreement on one, Open MPI 5.0 tells other processes whom it
+/// knows to be dead, and spoils that list where it comes to one that has not begun the agreement: all end in a crash
+/// then, or take a healthy process for dead (docs/decisions/0011). So the first one is made while all live, as far as
+/// it can be. False: one is dead already.
+Result<bool> Crew::agree_at_once(MPI_Comm comm) const {
+  int flags = nobody_failed;
+  return agree(comm, flags, true);
+}
+
 /// Nobody but the spares misses a spare: the others go on, and may come to the next meeting in days.
 bool Crew::knows_of_a_lost_worker() const {
   const auto lost = known_losses(all_);
@@ -272,6 +282,13 @@ Result<Verdict> Crew::repair(Word word, Patience::Clock::time_point came) {
                       "option timeout: this process ends, and the job can be started again");
     if (const auto made = check(shrink(all_, &left)); !made) return cannot_go_on("MPIX_Comm_shrink", made.failure());
     MPI_Comm_set_errhandler(left, MPI_ERRORS_RETURN);
+    const auto still_live = agree_at_once(left);
+    if (!still_live) return cannot_go_on("agreeing", still_live.failure());
+    if (!*still_live) {
+      leaving::others_count_on_me(left, options_.timeout, true);
+      all_ = left;
+      continue;
+    }
     Round round;
     const auto met = Patience::Clock::now();
     const auto tried = try_repair(left, word, waited(came), round);

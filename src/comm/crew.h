@@ -112,6 +112,7 @@ class Crew {
   Result<void> split_workers(MPI_Comm among, int rank, MPI_Comm& out) const;
   void adopt(MPI_Comm workers);
   Result<bool> agree(MPI_Comm comm, int& flags, bool bounded) const;
+  Result<bool> agree_at_once(MPI_Comm comm) const;
   [[nodiscard]] bool knows_of_a_lost_worker() const;
   Result<Verdict> repair(Word word, std::chrono::steady_clock::time_point came);
   struct Round;

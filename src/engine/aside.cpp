@@ -60,6 +60,19 @@ Result<void> Aside::put_back(const region::RegionSet& regions) const {
     const auto* spec = regions.find(kept.name);
     if (spec != nullptr && regions_.find(kept.name) != nullptr) BACKSTAY_TRY(put_back(*spec, kept));
   }
+  for (const auto& spec : regions.specs())
+    if (spec.delivered) BACKSTAY_TRY(deliver(spec));
+  return {};
+}
+
+Result<void> Aside::deliver(const RegionSpec& spec) {
+  try {
+    spec.delivered();
+  } catch (const std::exception& e) {
+    return fail(Code::user, "region '", spec.name, "': what was put back could not be handed over: ", e.what());
+  } catch (...) {
+    return fail(Code::user, "region '", spec.name, "': what was put back could not be handed over");
+  }
   return {};
 }
 
@@ -73,9 +86,10 @@ Result<bool> Aside::put_back_now(const std::string& name, const region::RegionSe
 
 Result<void> Aside::put_back(const RegionSpec& spec, const Kept& kept) const {
   if (spec.save) return load(spec, kept);
+  const auto in_parts = std::ranges::find(left_out, kept.name, &NotThere::region);
+  if (in_parts != left_out.end() && in_parts->there.empty() && region::has_shape(spec, kept.shape)) return {};
   const auto memory = region::memory_for(spec, kept.shape);
   if (!memory) return memory.failure();
-  const auto in_parts = std::ranges::find(left_out, kept.name, &NotThere::region);
   if (in_parts == left_out.end()) {
     (void)region::put_back(kept.bytes, *memory, spec.type.size);
     return {};

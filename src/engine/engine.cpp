@@ -314,7 +314,8 @@ const char* name_of(std::int64_t meeting) {
 Result<std::unique_ptr<comm::PendingMax>> Engine::start_meeting(Meeting meeting, std::vector<std::int64_t> numbers,
                                                                 std::int64_t handed_over) {
   told_changes_ = static_regions_.changes();
-  numbers.push_back(open_line_.last_refusal());
+  told_refusal_ = open_line_.last_refusal();
+  numbers.push_back(told_refusal_);
   numbers.push_back(static_regions_.specs().empty() ? 0 : 1);
   numbers.push_back(static_changes_ == told_changes_ ? 0 : 1);
   for (const auto number : {static_cast<std::int64_t>(meeting), handed_over}) {
@@ -345,7 +346,10 @@ Result<std::vector<std::int64_t>> Engine::finish_meeting(comm::PendingMax& meeti
   maxima.resize(maxima.size() - 2);
   const auto refusal = maxima.back();
   maxima.pop_back();
-  if (most == least && most_lines == fewest_lines) return maxima;
+  if (most == least && most_lines == fewest_lines) {
+    open_line_.forget_refusal(told_refusal_);
+    return maxima;
+  }
   const bool closed = most != least && most == static_cast<std::int64_t>(Meeting::close);
   const std::string what = closed          ? "a rank has closed its session while others go on"
                            : most == least ? "a rank has taken checkpoints that another one has not"

@@ -106,7 +106,8 @@ class Engine {
   /// Collective: what was read aside goes into the regions.
   Result<void> put_back(const Aside& aside);
   /// Collective, before the session ends, so that a rank that is late costs the last line nothing. If others go on
-  /// instead, all hear of it, and nothing more is saved: Code::comm.
+  /// instead, all hear of it, and nothing more is saved: Code::comm, or Code::mismatch if one was refused a
+  /// computation.
   Result<void> meet_to_close() { return meet(Meeting::close); }
   /// The same without waiting, where only this rank may be ending its session. It `leaves`: see leave().
   void announce_close(bool leaves);
@@ -200,6 +201,7 @@ class Engine {
   std::uint64_t static_changes_ = 0;  ///< of the set, when that was found
   std::int64_t static_failures_ = 0;  ///< lines that had been given up then
   std::uint64_t told_changes_ = 0;    ///< of the set, when the last meeting began
+  std::int64_t told_refusal_ = 0;     ///< of a computation, then
   bool statics_are_new_ = false;      ///< on some rank: as of the last meeting, the same on every rank
   bool there_are_statics_ = false;    ///< likewise
   std::map<std::string, std::shared_ptr<const store::DirLock>> locks_;  ///< by directory

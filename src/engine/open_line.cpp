@@ -1,10 +1,12 @@
 #include "engine/open_line.h"
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <string_view>
 #include <utility>
 
+#include "base/crc32c.h"
 #include "base/text.h"
 #include "format/data_file.h"
 #include "region/pack.h"
@@ -206,7 +208,7 @@ std::uint64_t OpenLine::bytes_at_once() const {
 }
 
 Result<void> OpenLine::before(std::size_t computation) {
-  if (!absent_.empty()) BACKSTAY_TRY(meet_absent());
+  if (!absent_.empty()) BACKSTAY_TRY(meet_absent(computation));
   if (!missing_.empty()) BACKSTAY_TRY(require_there(computation));
   if (!undecided_ || computation >= undecided_->effects.size() || look_for_exchanged()) return {};
   const auto& effects = undecided_->effects[computation];
@@ -224,6 +226,7 @@ Result<void> OpenLine::before(std::size_t computation) {
 }
 
 void OpenLine::after(std::size_t computation, bool completed) {
+  if (completed && !absent_.empty()) (void)meet_absent(computation).ok();  // it may have protected, or grown, one
   if (completed && !missing_.empty()) note_overwritten(computation);
   if (!undecided_ || computation >= undecided_->effects.size()) return;
   const auto& effects = undecided_->effects[computation];
@@ -427,7 +430,12 @@ Result<std::uint32_t> crc_of(const RegionSpec& spec) {
   const auto view = view_of(spec);
   if (!view) return view.failure();
   Bytes bytes(static_cast<std::size_t>(region::packed_size(*view, spec.type.size)));
-  return region::capture(*view, spec.type.size, bytes.data());
+  const auto crc = region::capture(*view, spec.type.size, bytes.data());
+  if (!crc || spec.padding.empty()) return crc;
+  // Gaps hold what was there by chance.
+  for (std::size_t at = 0; at < bytes.size(); at += spec.type.size)
+    for (const auto& [begin, end] : spec.padding) std::memset(bytes.data() + at + begin, 0, end - begin);
+  return crc32c(bytes);
 }
 }  // namespace
 
@@ -543,7 +551,7 @@ Result<void> OpenLine::leave_out_unlisted(std::set<std::string>& left_out) {
   std::string only = "a line of nothing but";
   for (const auto& name : listed_) {
     if (from_.regions.find(name) == nullptr)
-      return fail(Code::not_found, "save_only() names region '", name, "', which is not protected any more");
+      return fail(Code::invalid_argument, "save_only() names region '", name, "', which is not protected any more");
     only += " " + name;
   }
   line_->signature.push_back(std::move(only));
@@ -561,18 +569,20 @@ Result<void> OpenLine::leave_out_unlisted(std::set<std::string>& left_out) {
   return {};
 }
 
-/// Those that are protected by now.
-Result<void> OpenLine::meet_absent() {
+/// Those that are protected by now, of those that `computation` uses, or of all. What no computation changes the
+/// program makes itself, as it did when the line was saved.
+Result<void> OpenLine::meet_absent(std::optional<std::size_t> computation) {
   for (auto name = absent_.begin(); name != absent_.end();) {
-    const auto* spec = from_.regions.find(*name);
-    if (spec == nullptr || spec->save) {
-      ++name;
-      continue;
-    }
+    const auto here = name++;
+    const auto* spec = from_.regions.find(*here);
+    if (spec == nullptr || spec->save || from_.declared == nullptr || !from_.declared->changes(*here)) continue;
+    if (computation && !from_.declared->uses(*computation, *here)) continue;
     const auto view = view_of(*spec);
     if (!view) return view.failure();
-    if (const select::BoxSet all(select::box_of(view->shape)); !all.empty()) missing_[*name] = {view->shape, all};
-    name = absent_.erase(name);
+    const select::BoxSet all(select::box_of(view->shape));
+    if (all.empty()) continue;
+    missing_[*here] = {view->shape, all};
+    absent_.erase(here);
   }
   return {};
 }
@@ -614,7 +624,7 @@ constexpr std::int64_t most_accesses = 1 << 16;  ///< of a computation, as far a
 
 Failure OpenLine::refuse(std::size_t computation, const std::string& region) {
   const auto used = from_.declared->regions_of(computation);
-  const auto at = std::ranges::find(used, region) - used.begin();
+  const auto at = static_cast<std::int64_t>(std::ranges::find(used, region) - used.begin());
   last_refusal_ = static_cast<std::int64_t>(computation) * most_accesses + std::min(at, most_accesses - 2) + 1;
   return refusal(last_refusal_);
 }
@@ -631,7 +641,7 @@ Failure OpenLine::refusal(std::int64_t number) const {
   return fail(Code::mismatch, what, ", needs ", region, ", which the line that this run went on from has not: the run ",
               "that saved it overwrote it first, so this one goes another way; let it go the same way (replay() keeps ",
               "what decides on it), or save all by checkpoint(now); where save_only() says what a line holds, name it ",
-              "there");
+              "there, and protect it before resume()");
 }
 
 Result<void> OpenLine::require_there(std::size_t computation) {

@@ -86,6 +86,10 @@ class OpenLine {
   [[nodiscard]] bool waits() const { return line_ != nullptr; }
   /// Which refusal of before() was the last on this rank, for others that declare the same; 0: there was none.
   [[nodiscard]] std::int64_t last_refusal() const { return last_refusal_; }
+  /// All ranks have heard of it, and go on.
+  void forget_refusal(std::int64_t number) {
+    if (last_refusal_ == number) last_refusal_ = 0;
+  }
   /// What a rank was told with it.
   [[nodiscard]] Failure refusal(std::int64_t number) const;
   /// The size of a capture of all that no computation overwrites, as it is protected now; 0: it cannot be told. What
@@ -122,7 +126,7 @@ class OpenLine {
   Result<void> leave_out_as_made(std::set<std::string>& left_out);
   [[nodiscard]] bool is_listed(const std::string& region) const;
   Result<void> leave_out_unlisted(std::set<std::string>& left_out);
-  Result<void> meet_absent();
+  Result<void> meet_absent(std::optional<std::size_t> computation = {});
   void fit_missing(const select::Region& about);
   Result<select::Effects> effects_on_missing(std::size_t computation);
   [[nodiscard]] bool uses_missing(std::size_t computation) const;

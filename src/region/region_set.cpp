@@ -218,6 +218,15 @@ Failure cannot_hold(const RegionSpec& spec, const Extents& shape) {
               ", which the memory protected under that name cannot hold");
 }
 
+bool has_shape(const RegionSpec& spec, const Extents& shape) {
+  try {
+    const View now = spec.view();
+    return now.valid && now.shape == shape;
+  } catch (...) {
+    return false;
+  }
+}
+
 Result<View> memory_for(const RegionSpec& spec, const Extents& shape) {
   View memory;
   try {

@@ -53,6 +53,8 @@ Result<void> check_view(const RegionSpec& spec, const View& view);
 /// What was saved with `shape` does not fit the memory of `spec`.
 Failure cannot_hold(const RegionSpec& spec, const Extents& shape);
 /// The memory of `spec`, made ready to take `shape`. Code::mismatch where it cannot, Code::user where that threw.
+/// It is protected with that shape now.
+bool has_shape(const RegionSpec& spec, const Extents& shape);
 Result<View> memory_for(const RegionSpec& spec, const Extents& shape);
 
 }  // namespace backstay::region

@@ -68,6 +68,14 @@ std::vector<std::string> Declared::regions_of(std::size_t computation) const {
   return out;
 }
 
+bool Declared::changes(const std::string& region) const {
+  return std::ranges::any_of(computations_, [&](const Named& named) {
+    return std::ranges::any_of(named.accesses, [&](const NamedAccess& access) {
+      return access.region == region && access.how.mode != Mode::read;
+    });
+  });
+}
+
 std::vector<std::string> Declared::changed_by(std::size_t computation) const {
   std::vector<std::string> out;
   for (const auto& access : computations_[computation].accesses)

@@ -38,6 +38,8 @@ class Declared {
   [[nodiscard]] bool reads(std::size_t computation, const std::string& region) const;
   /// Some computation uses it.
   [[nodiscard]] bool names(const std::string& region) const;
+  /// Some computation may change it.
+  [[nodiscard]] bool changes(const std::string& region) const;
   /// The names of those that it may change.
   [[nodiscard]] std::vector<std::string> changed_by(std::size_t computation) const;
   /// Forgets all but the first ones.

@@ -243,3 +243,79 @@ def test_a_table_whose_parts_overlap_is_refused():
     assert len(decode(2).segments) == 2
     with pytest.raises(lines.Problem, match="parts of the region 'u' of rank 0 overlap"):
         decode(1)
+
+
+def of_a_box(run, box, **options):
+    """A region whose array the program replaces."""
+    run.protect("box", get=lambda: box[0], set=lambda array: box.__setitem__(0, array), **options)
+
+
+def test_what_a_line_left_out_of_a_region_with_get_and_set_stays_as_it_is(start, tmp_path):
+    def program(run):
+        box, u = [np.arange(2000.0)], np.zeros(10)
+        of_a_box(run, box)
+        run.protect("u", u)
+        half = run.declare("half", writes=backstay.Access("box", where=[(0, 1000)]))
+        add = run.declare("add", reads="box", updates="u")
+        return box, u, half, add
+
+    for is_made_again in (True, False):
+        run = start(dir=tmp_path / str(is_made_again))
+        box, u, half, add = program(run)
+        if is_made_again:
+            run.init_done()
+        run.resume()
+        run.checkpoint()
+        if not is_made_again:
+            run.compute(half, box[0].__setitem__, slice(0, 1000), 7)
+        run.compute(add, u.__iadd__, box[0].sum())
+        run.wait()
+        run = start(dir=tmp_path / str(is_made_again))
+        box, u, half, add = program(run)
+        if is_made_again:
+            run.init_done()
+        box[0][:1000] += 0 if is_made_again else 3
+        assert run.resume()
+        assert (box[0][1000:] == np.arange(1000.0, 2000)).all()
+        assert (box[0][:1000] == np.arange(1000.0) + (0 if is_made_again else 3)).all()
+
+
+@pytest.mark.parametrize("place", ["calls", "now", "best"])
+def test_a_replay_hands_over_a_region_with_get_and_set_before_it_is_used(start, tmp_path, place):
+    def program(run, steps):
+        box = [np.zeros(3)]
+
+        def grow():
+            box[0] = np.append(box[0], box[0].sum() + 1)
+
+        of_a_box(run, box)
+        step = run.declare("grow", updates="box")
+        look = run.declare("look", reads="box")
+        run.replay()
+        for _ in range(steps):
+            if place != "best":
+                run.checkpoint(now=place == "now")
+            run.compute(look, lambda: None)
+            run.compute(step, grow)
+            run.wait()
+        return box[0]
+
+    options = {"calls": {}, "now": {"every": 1000}, "best": {"place": "best"}}[place]
+    program(start(**options), 20)
+    for steps in (20, 21, 23):
+        assert (
+            program(start(**options), steps) == program(start(dir=tmp_path / f"calm{steps}", **options), steps)
+        ).all()
+
+
+def test_a_computation_of_another_session_is_refused(start, tmp_path):
+    run = start()
+    fields(run, 1.0)
+    with backstay.Session(dir=tmp_path / "other", comm=False, log="quiet") as other:
+        fields(other, 1.0)
+        other.declare("first", reads="u")
+        theirs = other.declare("second", reads="u")
+    run.declare("mine", updates="u")
+    run.declare("my other one", updates="u")
+    with pytest.raises(backstay.Error, match="'second', which this session has not declared"):
+        run.compute(theirs, lambda: None)
