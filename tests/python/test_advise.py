@@ -153,6 +153,22 @@ def test_names_of_files_that_end_before_an_array_and_arguments_that_are_none_say
     assert [array["what"] for array in ended.json["arrays"]] == ["never written"], ended
 
 
+def test_a_program_with_two_sessions_is_refused(tmp_path, monkeypatch):
+    """Their places are no alternatives, and their arrays are not those of each other."""
+    program = """
+import backstay, numpy as np
+for name in "spinup", "main":
+    with backstay.Session(comm=False, every=100, name=name) as run:
+        a = np.ones(9999)
+        run.protect(name, a)
+        for step in range(3):
+            run.checkpoint()
+            a += 1
+"""
+    ended = advise(tmp_path, monkeypatch, program)
+    assert ended.status == 1 and "opened 2 sessions, and what each of them saw is not told apart" in ended.json["error"]
+
+
 # Its pages are given up, by a call by its number.
 DROPPED = """
 import ctypes
