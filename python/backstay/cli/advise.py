@@ -103,8 +103,8 @@ def advice_of(events: list[dict], program: str, status: int, ranks: int) -> dict
     sessions = sum(event.get("event") == "start" for event in events)
     if sessions > 1:
         raise Problem(
-            f"{program} opened {sessions} sessions, and what each of them saw is not told apart: let it open one, or ask "
-            "with a program that opens each alone."
+            f"{program} opened {sessions} sessions, and what each of them saw is not told apart: let it open one, "
+            "or ask with a program that opens each alone."
         )
     if any(event.get("sees") != "all" for event in seen):
         raise Problem(f"{program} ran without the library that closes memory pages: is it linked statically?")
