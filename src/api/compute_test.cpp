@@ -295,7 +295,7 @@ TEST_F(ComputeAgainTest, who_goes_another_way_is_stopped_before_it_reads_what_is
         "the computation 'look' that reads f, needs region 'f', which the line that this run went on from has not: "
         "the run that saved it overwrote it first, so this one goes another way; let it go the same way (replay() "
         "keeps what decides on it), or save all by checkpoint(now); where save_only() says what a line holds, name it "
-        "there");
+        "there, and protect it before resume()");
     int ran = 0;
     run.compute(set, [&] { ++ran; });
     run.compute(look, [&] { ++ran; });
@@ -1103,6 +1103,49 @@ TEST_F(ComputeTest, lists_that_cannot_be_are_refused) {
   Session run(alone, options({{"place", "best"}}));
   program.protect(run);
   EXPECT_NE(refusal([&] { run.save_only({"u"}); }).find("place=best finds"), std::string::npos);
+}
+
+TEST_F(ComputeTest, what_a_line_has_not_stays_also_where_making_room_forgets_it) {
+  const auto forgetful = [](std::vector<double>& x) {
+    RegionSpec out;
+    out.name = "x";
+    out.type = type_of<double>();
+    const auto view = [&x] {
+      return detail::dense_view(reinterpret_cast<std::byte*>(x.data()), {static_cast<std::int64_t>(x.size())}, 8);
+    };
+    out.view = view;
+    out.reshape = [&x, view](const Extents& shape) {
+      x = std::vector<double>(static_cast<std::size_t>(shape[0]), -99);
+      return view();
+    };
+    return out;
+  };
+  for (const bool is_replay : {false, true})
+    for (int launch = 0; launch < 2; ++launch) {
+      std::vector<double> x(100, 1 + launch);
+      Session run(alone, options({{"name", is_replay ? "replay" : "resume"}}));
+      run.protect(forgetful(x));
+      Access half = writes("x");
+      half.range = {{0, 50}};
+      const auto write = run.declare("write", {half});
+      const auto read = run.declare("read", {reads("x")});
+      if (is_replay) {
+        run.replay();
+        run.compute(read, [] {});
+        run.compute(write, [&] { std::fill(x.begin(), x.begin() + 50, 1); });  // no longer as it was made
+      } else {
+        run.resume();
+      }
+      run.checkpoint();
+      EXPECT_EQ(x[0], 1 + launch) << "as it was";
+      EXPECT_EQ(x[99], 1) << "at first, and from the line";
+      run.compute(write, [&] { std::fill(x.begin(), x.begin() + 50, 3); });
+      run.compute(read, [] {});
+      run.wait();
+      if (launch == 0) {
+        EXPECT_EQ(run.status().left_out_bytes, 400U);
+      }
+    }
 }
 
 struct Gapped {

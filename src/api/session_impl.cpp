@@ -446,7 +446,7 @@ bool Session::Impl::begin(Computation computation, bool scoped) {
   engine_->note(number);
   // Of those inside of each other the outermost counts.
   const bool skips =
-      way_ && running_.empty() && value_or_throw(way_->computation(number, declared_)) == select::Way::Turn::skip;
+      way_ && running_.empty() && on_the_way(way_->computation(number, declared_)) == select::Way::Turn::skip;
   const auto ready = skips ? Result<void>{} : [&] {
     const Blocking counted(*this);
     return engine_->before(number);
@@ -761,7 +761,7 @@ bool Session::Impl::close() {
     if (std::uncaught_exceptions() == 0) require_arrival();
   } catch (const Error& e) {
     journal_->say(e.what());
-    api::fail_at_exit();  // what the program has computed is nothing
+    if (!went_astray_) api::fail_at_exit();  // else it was told in time that it computes nothing
   }
   say_advice();
   if (checker_) checker_->sum_up(*journal_, rank);

@@ -276,6 +276,12 @@ class Session::Impl {
     return true;
   }
   void require_arrival() const;
+  bool went_astray_ = false;  ///< and was told so
+  template <class T>
+  T on_the_way(Result<T> result) {
+    went_astray_ = went_astray_ || !result.ok();
+    return detail::value_or_throw(std::move(result));
+  }
   void forget_way();
   Resumed found(const Result<Resumed>& outcome);
   // ---- the place: see select/watcher.h

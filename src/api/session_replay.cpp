@@ -62,7 +62,7 @@ void Session::Impl::init_done() {
     throw Error(Code::invalid_argument, "init_done() was called inside of a computation: call it between two");
   beginning_is_over_ = true;
   if (way_)
-    detail::value_or_throw(way_->end_beginning());
+    on_the_way(way_->end_beginning());
   else if (was_resumed_)
     return;  // what is there now is not what the beginning makes
   begin_way();
@@ -95,7 +95,7 @@ bool Session::Impl::goes_on_here() {
   if (!running_.empty())
     throw Error(Code::invalid_argument,
                 "checkpoint() was called inside of a computation, which a replay skips: call it between two");
-  if (detail::value_or_throw(way_->checkpoint()) == select::Way::Turn::skip) return false;
+  if (on_the_way(way_->checkpoint()) == select::Way::Turn::skip) return false;
   if (!aside_) return true;
   const auto aside = std::exchange(aside_, nullptr);
   value_here(engine_->put_back(*aside));
@@ -172,11 +172,11 @@ void Session::Impl::keep(MutableByteView value, bool of_computation) {
   ahead.go_on();
   const bool given = ahead.give(value) || (looks_ahead() && ahead.give(value));
   if (of_computation) ahead.pause();
-  if (!given) detail::value_or_throw(of_computation ? way_->computed(value) : way_->result(value));
+  if (!given) on_the_way(of_computation ? way_->computed(value) : way_->result(value));
 }
 
 void Session::Impl::give_back(MutableByteView value) {
-  if (!looks_ahead() || !ahead.give(value)) detail::value_or_throw(way_->computed(value));
+  if (!looks_ahead() || !ahead.give(value)) on_the_way(way_->computed(value));
 }
 
 void Session::Impl::refuse_replay(Computation computation) const {
@@ -200,7 +200,7 @@ void Session::Impl::forget_way() {
   way_.reset();
   ahead = {};
   aside_.reset();
-  has_begun_ = beginning_is_over_ = was_resumed_ = false;
+  has_begun_ = beginning_is_over_ = was_resumed_ = went_astray_ = false;
   if (engine_) engine_->end_way();
   if (watcher_) watcher_.emplace();
   mark_.clear();

@@ -88,7 +88,8 @@ Result<void> Aside::put_back(const RegionSpec& spec, const Kept& kept) const {
   if (spec.save) return load(spec, kept);
   const auto in_parts = std::ranges::find(left_out, kept.name, &NotThere::region);
   if (in_parts != left_out.end() && in_parts->there.empty() && region::has_shape(spec, kept.shape)) return {};
-  const auto memory = region::memory_for(spec, kept.shape);
+  const auto memory =
+      in_parts == left_out.end() ? region::memory_for(spec, kept.shape) : region::memory_for_a_part(spec, kept.shape);
   if (!memory) return memory.failure();
   if (in_parts == left_out.end()) {
     (void)region::put_back(kept.bytes, *memory, spec.type.size);

@@ -266,7 +266,8 @@ class LineReader {
   Result<void> fill_region(const RegionSpec& spec, const RegionPlan& plan, BadFiles& bad) {
     if (spec.save) return load_by_callback(spec, plan, bad);
     if (plan.left_out && plan.pieces.empty() && region::has_shape(spec, plan.shape)) return {};  // what it holds stays
-    const auto found = region::memory_for(spec, plan.shape);
+    const auto found =
+        plan.left_out ? region::memory_for_a_part(spec, plan.shape) : region::memory_for(spec, plan.shape);
     if (!found) return found.failure();
     const View& memory = *found;
     for (const auto& piece : plan.pieces) {

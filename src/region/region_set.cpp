@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "region/pack.h"
+
 namespace backstay::region {
 
 namespace {
@@ -236,6 +238,17 @@ Result<View> memory_for(const RegionSpec& spec, const Extents& shape) {
   }
   if (!memory.valid || memory.shape != shape) return cannot_hold(spec, shape);
   BACKSTAY_TRY(check_view(spec, memory));
+  return memory;
+}
+
+/// Who makes room need not keep what is there.
+Result<View> memory_for_a_part(const RegionSpec& spec, const Extents& shape) {
+  if (!spec.reshape || !has_shape(spec, shape)) return memory_for(spec, shape);
+  const View before = spec.view();
+  Bytes kept(static_cast<std::size_t>(packed_size(before, spec.type.size)));
+  (void)capture(before, spec.type.size, kept.data());
+  auto memory = memory_for(spec, shape);
+  if (memory) (void)put_back(kept, *memory, spec.type.size);
   return memory;
 }
 

@@ -56,5 +56,7 @@ Failure cannot_hold(const RegionSpec& spec, const Extents& shape);
 /// It is protected with that shape now.
 bool has_shape(const RegionSpec& spec, const Extents& shape);
 Result<View> memory_for(const RegionSpec& spec, const Extents& shape);
+/// The same for a part of the elements: the others are as they were, if the shape is the same.
+Result<View> memory_for_a_part(const RegionSpec& spec, const Extents& shape);
 
 }  // namespace backstay::region
