@@ -8,8 +8,8 @@ function(backstay_mpi_test)
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 120)
   endif()
-  # mpirun.sh ends the job itself, with its last words; ctest's own time-out is the second net.
-  math(EXPR outer "${T_TIMEOUT} + 30")
+  # mpirun.sh ends the job itself, with its last words; ctest's own time-out, which counts standstills, is the second net.
+  math(EXPR outer "${T_TIMEOUT} + 180")
   foreach(ranks ${T_RANKS})
     set(test ${T_NAME}.${ranks}_ranks)
     add_test(NAME ${test} COMMAND ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/mpirun.sh ${MPIEXEC_EXECUTABLE} ${ranks} ${T_TIMEOUT}
