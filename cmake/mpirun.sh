@@ -52,6 +52,7 @@ job=$!
     sleep 1
     passed=$((passed + 1))
   done
+  kill -0 $job || exit 0
   : >"$scratch/over"
   kill -TERM $job
   sleep 10

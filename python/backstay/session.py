@@ -388,6 +388,11 @@ class Session:
         random numbers. After replay() it gives what it was then."""
         return self._kept(value, False)
 
+    def _body(self, body: Callable):
+        for moving in self._moving():
+            moving.deliver()  # where loop() began, if it goes back to that
+        return body()
+
     def _kept(self, value, of_computation: bool):
         if not self._keeps_way:
             return value
@@ -437,6 +442,8 @@ class Session:
         a computation goes through result(). Inside loop(), if there is one, and before the first computation."""
         resumed = Resumed(*self._core.replay())
         self._keeps_way = True
+        for moving in self._moving():
+            moving.deliver()  # static ones: the others come at the place
         return resumed
 
     def init_done(self) -> None:
@@ -471,7 +478,7 @@ class Session:
         and `comm` is another one."""
         result = []
         try:
-            self._core.loop(lambda: result.append(body()), _RolledBack)
+            self._core.loop(lambda: result.append(self._body(body)), _RolledBack)
         except SystemExit as error:
             self._end_all_at_exit(error)
             raise

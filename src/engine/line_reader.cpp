@@ -265,7 +265,8 @@ class LineReader {
 
   Result<void> fill_region(const RegionSpec& spec, const RegionPlan& plan, BadFiles& bad) {
     if (spec.save) return load_by_callback(spec, plan, bad);
-    if (plan.left_out && plan.pieces.empty() && region::has_shape(spec, plan.shape)) return {};  // what it holds stays
+    // What it holds stays. What is handed over behind this may be that of a line that was tried before.
+    if (plan.left_out && plan.pieces.empty() && !spec.delivered && region::has_shape(spec, plan.shape)) return {};
     const auto found =
         plan.left_out ? region::memory_for_a_part(spec, plan.shape) : region::memory_for(spec, plan.shape);
     if (!found) return found.failure();

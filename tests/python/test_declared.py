@@ -319,3 +319,21 @@ def test_a_computation_of_another_session_is_refused(start, tmp_path):
     run.declare("my other one", updates="u")
     with pytest.raises(backstay.Error, match="'second', which this session has not declared"):
         run.compute(theirs, lambda: None)
+
+
+def test_a_static_region_with_get_and_set_is_handed_over_by_a_replay(start):
+    def program(run, made):
+        box, u = [made], np.zeros(3)
+        run.protect("u", u)
+        run.protect_static("mesh", get=lambda: box[0], set=lambda array: box.__setitem__(0, array))
+        step = run.declare("step", updates="u")
+        found = run.replay()
+        for _ in range(4):
+            run.checkpoint()
+            run.compute(step, u.__iadd__, 1)
+            run.wait()
+        return found, box[0]
+
+    program(start(), np.arange(10.0))
+    found, mesh = program(start(), np.zeros(10))
+    assert found and (mesh == np.arange(10.0)).all()
