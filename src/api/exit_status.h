@@ -3,9 +3,9 @@
 
 namespace backstay::api {
 
-/// Called by each session when it is opened: behind it exit() ends with status 1 if it is told to.
+/// Called by each session when it is opened: from then on fail_at_exit() has an effect.
 void watch_the_exit();
-/// The process ends with status 1, whatever it says itself.
+/// Where the process would end with status 0 it ends with 1.
 void fail_at_exit();
 /// The test has seen it.
 bool take_back_failure();

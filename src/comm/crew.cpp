@@ -224,10 +224,9 @@ Result<bool> Crew::agree(MPI_Comm comm, int& flags, bool bounded) const {
   }
 }
 
-/// On a communicator that has just been made. In the first agreement on one, Open MPI 5.0 tells other processes whom it
-/// knows to be dead, and spoils that list where it comes to one that has not begun the agreement: all end in a crash
-/// then, or take a healthy process for dead (docs/decisions/0011). So the first one is made while all live, as far as
-/// it can be. False: one is dead already.
+/// On a communicator that has just been made. Only in the first agreement on one does Open MPI 5.0 send along whom it
+/// knows to be dead, and that list can come out spoilt: all ended in a crash then (docs/decisions/0011). So the first
+/// one is made while all live, as far as it can be. False: one is dead already.
 Result<bool> Crew::agree_at_once(MPI_Comm comm) const {
   int flags = nobody_failed;
   return agree(comm, flags, true);

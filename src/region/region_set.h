@@ -52,9 +52,9 @@ Result<void> check_view(const RegionSpec& spec, const View& view);
 
 /// What was saved with `shape` does not fit the memory of `spec`.
 Failure cannot_hold(const RegionSpec& spec, const Extents& shape);
-/// The memory of `spec`, made ready to take `shape`. Code::mismatch where it cannot, Code::user where that threw.
 /// It is protected with that shape now.
 bool has_shape(const RegionSpec& spec, const Extents& shape);
+/// The memory of `spec`, made ready to take `shape`. Code::mismatch where it cannot, Code::user where that threw.
 Result<View> memory_for(const RegionSpec& spec, const Extents& shape);
 /// The same for a part of the elements: the others are as they were, if the shape is the same.
 Result<View> memory_for_a_part(const RegionSpec& spec, const Extents& shape);

@@ -337,3 +337,32 @@ def test_a_static_region_with_get_and_set_is_handed_over_by_a_replay(start):
     program(start(), np.arange(10.0))
     found, mesh = program(start(), np.zeros(10))
     assert found and (mesh == np.arange(10.0)).all()
+
+
+def test_what_was_read_of_a_line_that_is_given_up_is_not_handed_over(start, tmp_path):
+    def program(run):
+        box, u = [np.arange(2000.0)], np.zeros(3)
+        of_a_box(run, box)
+        run.protect("u", u)
+        step = run.declare("step", updates="u")
+        change = run.declare("change", updates="box")
+        run.init_done()
+        return box, u, step, change
+
+    run = start(keep=5)
+    box, u, step, change = program(run)
+    run.resume()
+    run.compute(step, u.__iadd__, 1)
+    run.checkpoint(now=True)  # without the box, which is as the beginning makes it
+    run.compute(change, box[0].fill, -5)
+    run.compute(step, u.__iadd__, 1)
+    run.checkpoint(now=True)
+    run.close()
+    newest = sorted((tmp_path / "ck").rglob("line-*"))[-1]
+    (file,) = newest.glob("*.h5")
+    whole = bytearray(file.read_bytes())
+    whole[whole.rindex(np.full(3, 2.0).tobytes())] ^= 1  # of u
+    file.write_bytes(whole)
+    box, u, *_ = program(run := start(keep=5))
+    assert run.resume().line == 1
+    assert (u == 1).all() and (box[0] == np.arange(2000.0)).all()
