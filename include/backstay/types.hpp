@@ -107,7 +107,7 @@ struct RegionSpec {
   /// Makes the memory hold `shape` elements before they are put back, and gives it; `valid = false` where that is
   /// impossible. Regions protected before are back by then. Empty: the memory is fixed, and `view` tells its shape.
   std::function<View(const Extents& shape)> reshape;
-  /// Optional, beside `reshape`: a replay has put back what all regions held, and the program goes on.
+  /// Optional, beside `reshape`: the memory that it gave holds now what was to be put back into it.
   std::function<void()> delivered;
 
   /// Instead of view/reshape: the region as a stream of bytes.

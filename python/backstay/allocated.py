@@ -69,9 +69,8 @@ def _group(text: str, events: list[dict], late: list[dict], ranks: int, known: d
     }
     of_late = {name: sum(int(event.get(name, 0)) for event in late) for name in ("arrays", "bytes")}
     frames = text.split("\n")
-    callers = [caller for frame in frames for caller in known.get(frame, [])]
     return {
-        **_place(frames, callers),
+        **_place(frames, known),
         "arrays": len(events) + of_late["arrays"],
         "arrays_of_a_rank": _most_of_a_rank(events, late),
         "bytes": total["bytes"] + of_late["bytes"],
@@ -80,7 +79,9 @@ def _group(text: str, events: list[dict], late: list[dict], ranks: int, known: d
         "untouched_bytes": total["untouched"],
         "what": what,
         "save": what != LEFT_OUT,
-        "why": (why or "smaller values than 8 bytes, or too many uses in a step") if what == NOT_KNOWN else "",
+        "why": (why or "used as smaller values than 8 bytes, by the system, or too often in a step")
+        if what == NOT_KNOWN
+        else "",
         "part": _part(events),
         "line": line_of(first["program"], int(first.get("offset", 0))) if first else "",
         "ranks_differ": len(set(fates)) > 1,
@@ -102,8 +103,9 @@ def _part(events: list[dict]) -> str:
     return re.sub(r"\[(\d+):(\d+)\]", lambda m: f"[{8 * int(m[1])}:{8 * int(m[2])}]", parts.pop())
 
 
-def _place(frames: list[str], callers: list[Caller]) -> dict:
+def _place(frames: list[str], known: dict[str, list[Caller]]) -> dict:
     """Where people look for it: the first line that is none of a header of the C++ library."""
+    callers = [caller for frame in frames for caller in known.get(frame, [])]
     own = [caller for caller in callers if caller.line and not _is_of_the_language(caller.line)]
     main = next((i for i, caller in enumerate(own) if caller.function in ("main", "MAIN__")), len(own))
     own = own[: main + 1]  # a Fortran program has a main() of its own around it
@@ -113,14 +115,25 @@ def _place(frames: list[str], callers: list[Caller]) -> dict:
         function = next((c.function for c in callers if c.function not in ("", "??")), "")
         program = frames[0].rsplit("/", 1)[-1]
         where = f"{function} ({program})" if function else program
-    vector = next((m for c in callers if (m := VECTOR.search(c.function)) and c.line not in {where}), None)
+    vectors = [m[1] for c in callers if (m := VECTOR.search(c.function)) and c.line != where]
     return {
         "where": where,
         "from": others[0] if others else "",
-        "paste": _paste(where, vector is not None),
+        "paste": _paste(where, bool(vectors)),
         "comment": "!" if _is_fortran(where) else "//",
-        "element": vector[1] if vector else "",
+        "element": next(iter(_elements(frames, known)), ""),
     }
+
+
+def _elements(frames: list[str], known: dict[str, list[Caller]]) -> Iterable[str]:
+    """Of vectors whose functions were put into the program's own. A compiler that optimises makes one of functions with
+    the same instructions, as those of vectors of double and of long may be: which name that has says nothing. One that
+    does not leaves the vector's functions as they are, one calling the other."""
+    chains = [chain for frame in frames if (chain := known.get(frame))]
+    alone = sum(_is_of_the_language(chain[-1].line) and bool(VECTOR.search(chain[-1].function)) for chain in chains)
+    for chain in chains:
+        if alone > 2 or not _is_of_the_language(chain[-1].line):
+            yield from (m[1] for c in chain if (m := VECTOR.search(c.function)))
 
 
 def _is_of_the_language(line: str) -> bool:

@@ -388,11 +388,6 @@ class Session:
         random numbers. After replay() it gives what it was then."""
         return self._kept(value, False)
 
-    def _body(self, body: Callable):
-        for moving in self._moving():
-            moving.deliver()  # where loop() began, if it goes back to that
-        return body()
-
     def _kept(self, value, of_computation: bool):
         if not self._keeps_way:
             return value
@@ -429,9 +424,11 @@ class Session:
         for name, held in self._held.items():
             if isinstance(held, np.ndarray) and not held.flags.writeable:
                 raise _refusal(f"region '{name}' has become read-only, so resume() cannot fill it: make it writable")
-        resumed = Resumed(*self._core.resume())
-        for moving in self._moving():
-            moving.deliver()
+        try:
+            resumed = Resumed(*self._core.resume())
+        finally:
+            for moving in self._moving():
+                moving.release()
         self._look_for_replaced(False)
         return resumed
 
@@ -440,10 +437,12 @@ class Session:
         as it did, its computations skipped and their results given back, to the call of checkpoint() at which the
         newest line was taken; there the data are put back, and it goes on. What decides on the way and is no result of
         a computation goes through result(). Inside loop(), if there is one, and before the first computation."""
-        resumed = Resumed(*self._core.replay())
+        try:
+            resumed = Resumed(*self._core.replay())
+        finally:
+            for moving in self._moving():
+                moving.release()
         self._keeps_way = True
-        for moving in self._moving():
-            moving.deliver()  # static ones: the others come at the place
         return resumed
 
     def init_done(self) -> None:
@@ -478,7 +477,7 @@ class Session:
         and `comm` is another one."""
         result = []
         try:
-            self._core.loop(lambda: result.append(self._body(body)), _RolledBack)
+            self._core.loop(lambda: result.append(body()), _RolledBack)
         except SystemExit as error:
             self._end_all_at_exit(error)
             raise
@@ -593,18 +592,14 @@ class _Moving:
         self._seen = None
 
     def resize(self, shape):
-        """Room for what is put back, which may not be all of it: the rest is as it was."""
-        now = _check_array(self._name, self._get())
+        """Room for what is put back."""
         self._filled = np.zeros(shape, self.dtype)
-        if now.ndim == self._filled.ndim and now.dtype == self.dtype:
-            common = tuple(slice(min(a, b)) for a, b in zip(now.shape, self._filled.shape))
-            self._filled[common] = now[common]
         return _memory(self._filled)
 
     def deliver(self) -> None:
+        """The program's now."""
         filled, self._filled = self._filled, None
-        if filled is not None:
-            self._set(filled)
+        self._set(filled)
 
 
 # ---- opening ----------------------------------------------------------------------------------------------------

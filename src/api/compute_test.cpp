@@ -933,6 +933,18 @@ struct Listed {
   }
 };
 
+/// One line of a program that has computed nothing yet.
+void save_only_these(const Options& options, const std::vector<std::string>& names) {
+  Listed program;
+  Session run(alone, options);
+  program.protect(run);
+  run.save_only(names);
+  run.checkpoint();
+  program.advance(run);
+  run.wait();
+  EXPECT_EQ(run.status().committed, 1U);
+}
+
 TEST_F(ComputeTest, a_list_is_all_that_a_line_holds_and_is_captured_at_once) {
   Listed first, second;
   {
@@ -964,16 +976,7 @@ TEST_F(ComputeTest, a_list_is_all_that_a_line_holds_and_is_captured_at_once) {
 }
 
 TEST_F(ComputeTest, a_list_without_what_is_needed_stops_the_run_that_reads_it) {
-  {
-    Listed first;
-    Session run(alone, options());
-    first.protect(run);
-    run.save_only({"f", "step"});
-    run.checkpoint();
-    first.advance(run);
-    run.wait();
-    EXPECT_EQ(run.status().committed, 1U);
-  }
+  save_only_these(options(), {"f", "step"});
   Listed second;
   Session run(alone, options());
   second.protect(run);
@@ -986,15 +989,7 @@ TEST_F(ComputeTest, a_list_without_what_is_needed_stops_the_run_that_reads_it) {
 }
 
 TEST_F(ComputeTest, what_a_list_left_out_is_missed_also_where_it_is_protected_behind_resume) {
-  Listed first;
-  {
-    Session run(alone, options());
-    first.protect(run);
-    run.save_only({"u", "step"});
-    run.checkpoint();
-    run.wait();
-    EXPECT_EQ(run.status().committed, 1U);
-  }
+  save_only_these(options(), {"u", "step"});
   for (const std::string regions : {"strict", "lenient"}) {
     Session run(alone, options({{"regions", regions}}));
     Listed program;

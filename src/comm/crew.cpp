@@ -48,6 +48,7 @@ Result<std::unique_ptr<Crew>> Crew::muster(MPI_Comm all, const CrewOptions& opti
   Crew* none = nullptr;
   if (!crew_of_this_process.compare_exchange_strong(none, crew.get()))
     return fail(Code::invalid_argument, "there is a session with spares already: one in a program may have them");
+  MPI_Comm_get_errhandler(MPI_COMM_WORLD, &crew->usual_handler_);
   MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN);
   MPI_Comm_rank(own, &crew->number_);
   crew->repairs_ = survives_losses();
@@ -56,7 +57,6 @@ Result<std::unique_ptr<Crew>> Crew::muster(MPI_Comm all, const CrewOptions& opti
   BACKSTAY_TRY(crew->choose_rank());
   crew->began_as_spare_ = crew->rank_ < 0;
   BACKSTAY_TRY(check(MPI_Comm_create_errhandler(on_error, &crew->handler_)));
-  MPI_Comm_get_errhandler(MPI_COMM_WORLD, &crew->usual_handler_);
   if (crew->repairs_) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, crew->handler_);
     OpenRequests::note_from_now_on();

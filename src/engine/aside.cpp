@@ -40,14 +40,16 @@ RegionSpec Aside::like(const RegionSpec& spec, Kept& kept) {
       };
     return out;
   }
-  const auto hold = [&kept, element = spec.type.size](const Extents& shape) {
+  const View now = spec.view();
+  const auto hold = [&kept, element = spec.type.size, in_runs = !now.run_lengths.empty()](const Extents& shape) {
     kept.shape = shape;
     View view = detail::dense_view(nullptr, shape, element);
+    if (in_runs) view.run_lengths = shape;  // one, so that it is taken for what it is
     kept.bytes.resize(region::packed_size(view, element));
     view.data = kept.bytes.data();
     return view;
   };
-  (void)hold(spec.view().shape);
+  (void)hold(now.shape);
   out.view = [hold, &kept] { return hold(kept.shape); };
   if (spec.reshape) out.reshape = hold;
   return out;
@@ -59,19 +61,6 @@ Result<void> Aside::put_back(const region::RegionSet& regions) const {
   for (const auto& kept : kept_) {
     const auto* spec = regions.find(kept.name);
     if (spec != nullptr && regions_.find(kept.name) != nullptr) BACKSTAY_TRY(put_back(*spec, kept));
-  }
-  for (const auto& spec : regions.specs())
-    if (spec.delivered) BACKSTAY_TRY(deliver(spec));
-  return {};
-}
-
-Result<void> Aside::deliver(const RegionSpec& spec) {
-  try {
-    spec.delivered();
-  } catch (const std::exception& e) {
-    return fail(Code::user, "region '", spec.name, "': what was put back could not be handed over: ", e.what());
-  } catch (...) {
-    return fail(Code::user, "region '", spec.name, "': what was put back could not be handed over");
   }
   return {};
 }
@@ -93,26 +82,19 @@ Result<void> Aside::put_back(const RegionSpec& spec, const Kept& kept) const {
   if (!memory) return memory.failure();
   if (in_parts == left_out.end()) {
     (void)region::put_back(kept.bytes, *memory, spec.type.size);
-    return {};
+    return region::hand_over(spec);
   }
   const region::Box all{Extents(kept.shape.size(), 0), kept.shape};
   for (const auto& part : in_parts->there) region::copy_part(kept.bytes, all, *memory, all, part, spec.type.size);
-  return {};
+  return region::hand_over(spec);
 }
 
 Result<void> Aside::load(const RegionSpec& spec, const Kept& kept) {
   if (!kept.is_read) return {};
-  try {
-    if (!kept.of_others.empty() || !spec.load)
-      spec.redistribute(std::vector<ByteView>(kept.of_others.begin(), kept.of_others.end()), kept.rank, kept.size);
-    else
-      spec.load(kept.bytes);
-  } catch (const std::exception& e) {
-    return fail(Code::user, "region '", spec.name, "': its load callback failed: ", e.what());
-  } catch (...) {
-    return fail(Code::user, "region '", spec.name, "': its load callback failed");
-  }
-  return {};
+  const bool by_one = kept.of_others.empty() && spec.load;
+  const std::vector<ByteView> saved =
+      by_one ? std::vector<ByteView>{kept.bytes} : std::vector<ByteView>(kept.of_others.begin(), kept.of_others.end());
+  return region::load(spec, saved, by_one, kept.rank, kept.size);
 }
 
 }  // namespace backstay::engine

@@ -42,7 +42,6 @@ class Aside {
   };
   static RegionSpec like(const RegionSpec& spec, Kept& kept);
   [[nodiscard]] Result<void> put_back(const RegionSpec& spec, const Kept& kept) const;
-  static Result<void> deliver(const RegionSpec& spec);
   static Result<void> load(const RegionSpec& spec, const Kept& kept);
 
   std::deque<Kept> kept_;

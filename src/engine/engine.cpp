@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -639,7 +640,7 @@ Result<void> Engine::wait() {
   return {};
 }
 
-Result<Resumed> Engine::resume(Aside* aside) {
+Result<Resumed> Engine::resume(Aside* later) {
   looked_back_ = true;
   BACKSTAY_TRY(meet(Meeting::resume));
   agreed_at_ = 0;  // a line's call may be counted again
@@ -651,6 +652,9 @@ Result<Resumed> Engine::resume(Aside* aside) {
   ReadOptions read;
   read.lenient = config_.lenient;
   read.had_statics = config_.saved_statics > 0 && config_.saved_statics == static_regions_.changes();
+  std::optional<Aside> first;  // an older line may need what the beginning made, which a damaged one would overwrite
+  if (later == nullptr && there->lines.candidates.size() > 1 && !open_line_.as_made().empty()) first.emplace(regions_);
+  Aside* const aside = first ? &*first : later;
   const auto found =
       put_back_newest(there->lines, levels_, {there->statics, companions_, static_regions_}, config_.topology,
                       aside != nullptr ? aside->regions() : regions_, read, groups_.app(), hooks_.say);
@@ -658,8 +662,11 @@ Result<Resumed> Engine::resume(Aside* aside) {
   if (aside != nullptr) {
     aside->keep_only(found->regions);
     aside->left_out = found->left_out;
-  } else {
-    BACKSTAY_TRY(open_line_.came_back_without(found->left_out));
+  }
+  if (later == nullptr) {
+    auto back = first ? first->put_back(regions_) : Result<void>{};
+    if (back) back = open_line_.came_back_without(found->left_out);
+    BACKSTAY_TRY(agree(groups_.app(), back));
     if (found->line > 0) open_line_.others_are_changed(found->left_out);
   }
   for (const auto& [level, line] : other_lines_)

@@ -265,27 +265,30 @@ class LineReader {
 
   Result<void> fill_region(const RegionSpec& spec, const RegionPlan& plan, BadFiles& bad) {
     if (spec.save) return load_by_callback(spec, plan, bad);
-    // What it holds stays. What is handed over behind this may be that of a line that was tried before.
-    if (plan.left_out && plan.pieces.empty() && !spec.delivered && region::has_shape(spec, plan.shape)) return {};
+    if (plan.left_out && plan.pieces.empty() && region::has_shape(spec, plan.shape)) return {};  // what it holds stays
     const auto found =
         plan.left_out ? region::memory_for_a_part(spec, plan.shape) : region::memory_for(spec, plan.shape);
     if (!found) return found.failure();
-    const View& memory = *found;
+    bool good = true;
     for (const auto& piece : plan.pieces) {
-      if (plan.whole && fetched(piece.from) == nullptr) {
-        auto opened = open(piece.from.file);
-        note(piece.from, opened ? readers_[piece.from.file]->read(*piece.from.about, memory, scratch_) : opened, bad);
-        continue;
-      }
-      Bytes bytes;
-      const auto read = read_into(piece.from, bytes);
+      const auto read = fill_piece(spec, plan, piece, *found);
       note(piece.from, read, bad);
-      if (!read) continue;
-      if (plan.whole)
-        (void)region::put_back(bytes, memory, spec.type.size);
-      else
-        region::copy_part(bytes, piece.source, memory, plan.target, piece.part, spec.type.size);
+      good = good && read.ok();
     }
+    return good ? region::hand_over(spec) : Result<void>{};
+  }
+
+  Result<void> fill_piece(const RegionSpec& spec, const RegionPlan& plan, const Piece& piece, const View& memory) {
+    if (plan.whole && fetched(piece.from) == nullptr) {
+      BACKSTAY_TRY(open(piece.from.file));
+      return readers_[piece.from.file]->read(*piece.from.about, memory, scratch_);
+    }
+    Bytes bytes;
+    BACKSTAY_TRY(read_into(piece.from, bytes));
+    if (plan.whole)
+      (void)region::put_back(bytes, memory, spec.type.size);
+    else
+      region::copy_part(bytes, piece.source, memory, plan.target, piece.part, spec.type.size);
     return {};
   }
 
@@ -298,21 +301,8 @@ class LineReader {
       good = good && read.ok();
     }
     if (!good) return {};
-    try {
-      if (plan.whole) {
-        if (spec.load)
-          spec.load(pieces[0]);
-        else
-          spec.redistribute({ByteView(pieces[0])}, 0, 1);
-      } else {
-        spec.redistribute(std::vector<ByteView>(pieces.begin(), pieces.end()), comm_.rank(), comm_.size());
-      }
-    } catch (const std::exception& e) {
-      return fail(Code::user, "region '", spec.name, "': its load callback failed: ", e.what());
-    } catch (...) {
-      return fail(Code::user, "region '", spec.name, "': its load callback failed");
-    }
-    return {};
+    const std::vector<ByteView> saved(pieces.begin(), pieces.end());
+    return region::load(spec, saved, plan.whole, comm_.rank(), comm_.size());
   }
 
   const catalog::Candidate& line_;

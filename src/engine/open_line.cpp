@@ -1,7 +1,6 @@
 #include "engine/open_line.h"
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 #include <string_view>
 #include <utility>
@@ -431,10 +430,8 @@ Result<std::uint32_t> crc_of(const RegionSpec& spec) {
   if (!view) return view.failure();
   Bytes bytes(static_cast<std::size_t>(region::packed_size(*view, spec.type.size)));
   const auto crc = region::capture(*view, spec.type.size, bytes.data());
-  if (!crc || spec.padding.empty()) return crc;
-  // Gaps hold what was there by chance.
-  for (std::size_t at = 0; at < bytes.size(); at += spec.type.size)
-    for (const auto& [begin, end] : spec.padding) std::memset(bytes.data() + at + begin, 0, end - begin);
+  if (spec.padding.empty()) return crc;
+  region::clear_padding(spec, bytes);
   return crc32c(bytes);
 }
 }  // namespace
@@ -646,7 +643,6 @@ Failure OpenLine::refusal(std::int64_t number) const {
 
 Result<void> OpenLine::require_there(std::size_t computation) {
   if (!uses_missing(computation)) return {};
-  const auto refused = [&](const std::string& region) { return refuse(computation, region); };
   std::map<std::string, select::BoxSet> overwritten;  // by those that this one is inside of
   if (from_.running != nullptr)
     for (const std::size_t outer : *from_.running)
@@ -656,7 +652,7 @@ Result<void> OpenLine::require_there(std::size_t computation) {
   if (!effects && effects.failure().code == Code::user) return effects.failure();
   if (!effects) {  // what it does to regions as they are now cannot be told; it changes them first, perhaps
     for (const auto& [region, missing] : missing_)
-      if (from_.declared->reads(computation, region)) return refused(region);
+      if (from_.declared->reads(computation, region)) return refuse(computation, region);
     return {};
   }
   for (const auto& effect : *effects) {
@@ -665,7 +661,7 @@ Result<void> OpenLine::require_there(std::size_t computation) {
     if (missing == missing_.end()) continue;
     auto needed = missing->second.elements.in(effect.reads);
     needed.remove(overwritten[name]);
-    if (!needed.empty()) return refused(name);
+    if (!needed.empty()) return refuse(computation, name);
   }
   return {};
 }

@@ -48,9 +48,9 @@ Result<Source> source_of(const RegionSpec& spec) {
 /// What is the same on every rank is to be the same bytes: a restart on other ranks compares their CRCs.
 void clear_padding(const RegionSpec& spec, std::byte* place, format::Segment& segment) {
   if (spec.padding.empty() || spec.save) return;
-  for (std::uint64_t at = 0; at < segment.bytes; at += spec.type.size)
-    for (const auto& [begin, end] : spec.padding) std::memset(place + at + begin, 0, end - begin);
-  segment.crc = crc32c({place, static_cast<std::size_t>(segment.bytes)});
+  const std::span elements(place, static_cast<std::size_t>(segment.bytes));
+  region::clear_padding(spec, elements);
+  segment.crc = crc32c(elements);
 }
 
 format::Segment segment_of(const RegionSpec& spec, const Source& source, int rank) {
@@ -191,15 +191,9 @@ Result<void> put_back_regions(const region::RegionSet& regions, Capture& source)
       (void)region::put_back(bytes, memory, spec->type.size);
       continue;
     }
-    try {
-      if (spec->load)
-        spec->load(bytes);
-      else
-        spec->redistribute({bytes}, 0, 1);
-    } catch (const std::exception& e) {
-      return fail(Code::user, "region '", spec->name, "': its load callback failed: ", e.what());
-    }
+    BACKSTAY_TRY(region::load(*spec, std::span(&bytes, 1), true, 0, 1));
   }
+  for (const auto& [name, memory] : memories) BACKSTAY_TRY(region::hand_over(*regions.find(name)));
   return {};
 }
 

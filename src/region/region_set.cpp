@@ -1,6 +1,7 @@
 #include "region/region_set.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "region/pack.h"
@@ -250,6 +251,39 @@ Result<View> memory_for_a_part(const RegionSpec& spec, const Extents& shape) {
   auto memory = memory_for(spec, shape);
   if (memory) (void)put_back(kept, *memory, spec.type.size);
   return memory;
+}
+
+void clear_padding(const RegionSpec& spec, std::span<std::byte> elements) {
+  if (spec.padding.empty()) return;
+  for (std::size_t at = 0; at < elements.size(); at += spec.type.size)
+    for (const auto& [begin, end] : spec.padding) std::memset(elements.data() + at + begin, 0, end - begin);
+}
+
+namespace {
+/// The program's own function, whatever comes out of it.
+template <class Call>
+Result<void> ask(const RegionSpec& spec, const char* what_failed, const Call& call) {
+  try {
+    call();
+  } catch (const std::exception& e) {
+    return fail(Code::user, "region '", spec.name, "': ", what_failed, ": ", e.what());
+  } catch (...) {
+    return fail(Code::user, "region '", spec.name, "': ", what_failed);
+  }
+  return {};
+}
+}  // namespace
+
+Result<void> hand_over(const RegionSpec& spec) {
+  if (!spec.delivered) return {};
+  return ask(spec, "what was put back could not be handed over", [&] { spec.delivered(); });
+}
+
+Result<void> load(const RegionSpec& spec, std::span<const ByteView> saved, bool by_one, int rank, int ranks) {
+  return ask(spec, "its load callback failed", [&] {
+    if (by_one && spec.load) return spec.load(saved.front());
+    spec.redistribute({saved.begin(), saved.end()}, by_one ? 0 : rank, by_one ? 1 : ranks);
+  });
 }
 
 }  // namespace backstay::region

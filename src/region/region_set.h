@@ -3,11 +3,13 @@
 
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "backstay/types.hpp"
+#include "base/bytes.h"
 #include "base/result.h"
 
 namespace backstay::region {
@@ -58,5 +60,12 @@ bool has_shape(const RegionSpec& spec, const Extents& shape);
 Result<View> memory_for(const RegionSpec& spec, const Extents& shape);
 /// The same for a part of the elements: the others are as they were, if the shape is the same.
 Result<View> memory_for_a_part(const RegionSpec& spec, const Extents& shape);
+/// Gaps of the elements (RegionSpec::padding), which hold what was there by chance, become zeros.
+void clear_padding(const RegionSpec& spec, std::span<std::byte> elements);
+/// That memory holds now what was to be put back into it. Code::user where the program cannot take it.
+Result<void> hand_over(const RegionSpec& spec);
+/// What a region's callbacks saved, given back to them: by one rank for one, or by `ranks` for this one, of the job
+/// that goes on. Code::user where they fail.
+Result<void> load(const RegionSpec& spec, std::span<const ByteView> saved, bool by_one, int rank, int ranks);
 
 }  // namespace backstay::region

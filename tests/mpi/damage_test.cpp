@@ -295,24 +295,28 @@ TEST_F(fewer_ranks, redistribute_gets_the_bytes_of_every_old_rank_in_order) {
 
 TEST_F(fewer_ranks, a_cell_list_is_refused_alike_and_nothing_is_touched) {
   if (size_of() == 1) GTEST_SKIP();
-  const auto options = usual(dir_.path());
-  std::vector<int> ids(12, rank_of()), counts{4, 0, rank_of() % 4};
-  {
-    Session session(MPI_COMM_WORLD, options);
-    session.protect("ids", filled_slots(ids.data(), counts.data(), 3, 4), distributed_list());
-    session.checkpoint(now);
+  for (const bool replays : {false, true}) {
+    const auto options = usual(dir_.path() + (replays ? "/replay" : "/resume"));
+    std::vector<int> ids(12, rank_of()), counts{4, 0, rank_of() % 4};
+    {
+      Session session(MPI_COMM_WORLD, options);
+      session.protect("ids", filled_slots(ids.data(), counts.data(), 3, 4), distributed_list());
+      if (replays) session.replay();
+      session.checkpoint(now);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    const auto ids_were = ids, counts_were = counts;
+    if (in_) {
+      Session session(half_, options);
+      session.protect("ids", filled_slots(ids.data(), counts.data(), 3, 4), distributed_list());
+      const auto refusal = refusal_of([&] { replays ? session.replay() : session.resume(); }, half_);
+      EXPECT_EQ(refusal.code, Code::mismatch);
+      EXPECT_TRUE(has(refusal.what, "comes back on as many ranks as saved it")) << refusal.what;
+    }
+    EXPECT_EQ(ids, ids_were);
+    EXPECT_EQ(counts, counts_were);
+    MPI_Barrier(MPI_COMM_WORLD);
   }
-  MPI_Barrier(MPI_COMM_WORLD);
-  const auto ids_were = ids, counts_were = counts;
-  if (in_) {
-    Session session(half_, options);
-    session.protect("ids", filled_slots(ids.data(), counts.data(), 3, 4), distributed_list());
-    const auto refusal = refusal_of([&] { session.resume(); }, half_);
-    EXPECT_EQ(refusal.code, Code::mismatch);
-    EXPECT_TRUE(has(refusal.what, "comes back on as many ranks as saved it")) << refusal.what;
-  }
-  EXPECT_EQ(ids, ids_were);
-  EXPECT_EQ(counts, counts_were);
 }
 
 TEST_F(fewer_ranks, private_data_are_refused_alike_and_the_line_stays) {

@@ -11,7 +11,7 @@ from commands import sentence_of
 
 pytest.importorskip("backstay._core")
 
-from backstay import checked_access
+from backstay import allocated, checked_access
 from backstay.cli.advise import advice_of
 from backstay.lines import Problem
 from backstay.mpirun import LaunchError
@@ -372,6 +372,26 @@ def test_arrays_that_are_only_allocated_are_found_by_their_lines(tmp_path, monke
     assert array["state"]["paste"] == 'run.protect("NAME", NAME);' and array["state"]["element"] == "double"
     assert any("libopen-pal" in name or "libmpi" in name for name in ended.json["others"]), ended
     assert not ended.json["arrays"]
+
+
+def test_an_element_type_is_not_told_by_a_function_that_may_be_that_of_another_type():
+    header, own = "/usr/include/c++/12/bits/stl_vector.h:387", "/src/app.cpp:7"
+
+    def called(*chains):
+        frames = [str(i) for i in range(len(chains))]
+        known = {str(i): [allocated.Caller(*c) for c in chain] for i, chain in enumerate(chains)}
+        return allocated._place(frames, known)
+
+    storage = ("std::_Vector_base<long, std::allocator<long> >::_M_create_storage(unsigned long)", header)
+    allocate = ("std::__new_allocator<long>::allocate(unsigned long, void const*)", header)
+    vector = ("std::vector<double, std::allocator<double> >::vector(unsigned long)", header)
+    folded = called([allocate, storage], [vector, ("work()", own)])
+    assert folded["element"] == "double" and folded["where"] == own
+    assert called([allocate, storage], [("work()", own)])["element"] == ""
+    assert called([allocate, storage], [("work()", own)])["paste"] == 'run.protect("NAME", NAME);'
+    base, made = (storage[0].replace("_M_create_storage", name) for name in ("_Vector_base", "_M_allocate"))
+    chains = [[allocate], [(made, header)], [storage], [(base, header)], [("work()", own)]]
+    assert called(*chains)["element"] == "long"  # as no compiler that optimises leaves them
 
 
 def test_a_program_computes_the_same_while_its_arrays_are_looked_at(tmp_path, monkeypatch, capfd):

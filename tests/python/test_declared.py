@@ -339,18 +339,36 @@ def test_a_static_region_with_get_and_set_is_handed_over_by_a_replay(start):
     assert found and (mesh == np.arange(10.0)).all()
 
 
-def test_what_was_read_of_a_line_that_is_given_up_is_not_handed_over(start, tmp_path):
+def damage_newest(directory, bytes_of_it):
+    newest = sorted(directory.rglob("line-*"))[-1]
+    (file,) = newest.glob("*.h5")
+    whole = bytearray(file.read_bytes())
+    whole[whole.rindex(bytes_of_it)] ^= 1
+    file.write_bytes(whole)
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+@pytest.mark.parametrize("damaged", ["u", "box"])
+def test_what_was_read_of_a_line_that_is_given_up_is_not_handed_over(start, tmp_path, is_replaced, damaged):
     def program(run):
-        box, u = [np.arange(2000.0)], np.zeros(3)
-        of_a_box(run, box)
+        box, u, taken = [np.arange(2000.0)], np.zeros(3), []
+
+        def take(array):
+            taken.append(array.copy())
+            box[0] = array
+
+        if is_replaced:
+            run.protect("box", get=lambda: box[0], set=take)
+        else:
+            run.protect("box", box[0])
         run.protect("u", u)
         step = run.declare("step", updates="u")
         change = run.declare("change", updates="box")
         run.init_done()
-        return box, u, step, change
+        return box, u, step, change, taken
 
     run = start(keep=5)
-    box, u, step, change = program(run)
+    box, u, step, change, _ = program(run)
     run.resume()
     run.compute(step, u.__iadd__, 1)
     run.checkpoint(now=True)  # without the box, which is as the beginning makes it
@@ -358,11 +376,59 @@ def test_what_was_read_of_a_line_that_is_given_up_is_not_handed_over(start, tmp_
     run.compute(step, u.__iadd__, 1)
     run.checkpoint(now=True)
     run.close()
-    newest = sorted((tmp_path / "ck").rglob("line-*"))[-1]
-    (file,) = newest.glob("*.h5")
-    whole = bytearray(file.read_bytes())
-    whole[whole.rindex(np.full(3, 2.0).tobytes())] ^= 1  # of u
-    file.write_bytes(whole)
-    box, u, *_ = program(run := start(keep=5))
+    damage_newest(tmp_path / "ck", np.full(3, 2.0 if damaged == "u" else -5.0).tobytes())
+    box, u, _, _, taken = program(run := start(keep=5))
     assert run.resume().line == 1
-    assert (u == 1).all() and (box[0] == np.arange(2000.0)).all()
+    assert (u == 1).all() and (box[0] == np.arange(2000.0)).all() and not taken
+
+
+def test_an_array_is_not_handed_over_before_it_is_right(start, tmp_path):
+    taken, x = [], [np.zeros(4)]
+    for launch in range(2):
+        run = start(keep=5)
+        run.protect("x", get=lambda: x[0], set=lambda array: taken.append(array.copy()))
+        if launch == 0:
+            for value in (1.0, 2.0):
+                x[0][:] = value
+                run.checkpoint(now=True)
+            run.close()
+            damage_newest(tmp_path / "ck", np.full(4, 2.0).tobytes())
+    assert run.resume().line == 1
+    assert len(taken) == 1 and (taken[0] == 1).all()
+
+
+def test_what_is_missing_of_an_array_that_comes_back_with_another_length_is_known(start, tmp_path):
+    def program(run, length):
+        box, u = [np.ones(length)], np.zeros(10)
+        of_a_box(run, box)
+        run.protect("u", u)
+        half = run.declare("half", writes=backstay.Access("box", where=[(0, 1000)]))
+        add = run.declare("add", reads="box", updates="u")
+        return box, u, half, add
+
+    run = start()
+    box, u, half, add = program(run, 2000)
+    run.resume()
+    run.checkpoint()
+    run.compute(half, box[0].__setitem__, slice(0, 1000), 7)
+    run.compute(add, u.__iadd__, box[0].sum())
+    run.wait()
+    run = start()
+    box, u, half, add = program(run, 1500)
+    assert run.resume() and len(box[0]) == 2000
+    with pytest.raises(backstay.Error, match="'box'"):
+        run.compute(add, u.__iadd__, box[0].sum())
+
+
+def test_a_set_that_fails_is_named(start):
+    def refuse(array):
+        raise ValueError("no room in the pool")
+
+    for launch in range(2):
+        run = start()
+        run.protect("x", get=lambda: np.ones(3), set=refuse)
+        if launch == 0:
+            run.checkpoint(now=True)
+            run.close()
+    with pytest.raises(backstay.Error, match="region 'x': what was put back could not be handed over: .*no room in"):
+        run.resume()
