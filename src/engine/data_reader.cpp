@@ -75,9 +75,16 @@ Result<void> DataReader::read(const format::Segment& segment, MutableByteView ta
 Result<void> DataReader::read(const format::Segment& segment, const View& target, Bytes& scratch) {
   if (is_dense(target, segment.type.size))
     return read(segment, MutableByteView(target.data, static_cast<std::size_t>(segment.bytes)));
-  scratch.resize(static_cast<std::size_t>(segment.bytes));
-  BACKSTAY_TRY(read(segment, scratch));
-  (void)region::put_back(scratch, target, segment.type.size);
+  // Rows that differ in length are found by going through all of those before.
+  const std::uint64_t most = target.run_lengths.empty() ? piece_size : segment.bytes;
+  std::uint32_t crc = 0;
+  for (std::uint64_t at = 0; at < segment.bytes; at += scratch.size()) {
+    scratch.resize(static_cast<std::size_t>(std::min(most, segment.bytes - at)));
+    BACKSTAY_TRY(file_->read_at(segment.offset + at, scratch));
+    const auto of_piece = region::put_back(scratch, target, segment.type.size, at);
+    crc = crc32c_combine(crc, of_piece, scratch.size());
+  }
+  if (crc != segment.crc) return damaged(segment, crc);
   return {};
 }
 

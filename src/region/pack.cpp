@@ -310,12 +310,12 @@ std::uint32_t capture(const View& view, std::size_t element_size, std::byte* tar
   return capture_slice(view, element_size, 0, total, target);
 }
 
-std::uint32_t put_back(ByteView source, const View& view, std::size_t element_size) {
+std::uint32_t put_back(ByteView source, const View& view, std::size_t element_size, std::uint64_t from) {
   if (source.empty()) return 0;
-  if (!view.run_lengths.empty()) return unpack(RaggedWalk(view, element_size, 0), source);
+  if (!view.run_lengths.empty()) return unpack(RaggedWalk(view, element_size, from), source);
   const Layout layout(view.shape, view.strides, element_size);
-  if (layout.dimensions == 0) return copy_crc32c(view.data, source);
-  return unpack(StridedWalk(view.data, layout, 0), source);
+  if (layout.dimensions == 0) return copy_crc32c(view.data + from, source);
+  return unpack(StridedWalk(view.data, layout, from), source);
 }
 
 Box intersect(const Box& a, const Box& b) {

@@ -20,8 +20,8 @@ std::uint32_t capture(const View& view, std::size_t element_size, std::byte* tar
 
 /// The inverse: spreads dense bytes (packed_size of them) over the elements of `view`. Bytes between the elements are
 /// not touched. Elements that lie on each other (a stride of zero) keep the last value. Returns the CRC-32C of
-/// `source`, computed on the way.
-std::uint32_t put_back(ByteView source, const View& view, std::size_t element_size);
+/// `source`, computed on the way. `source` may be a part, those from byte `from` on.
+std::uint32_t put_back(ByteView source, const View& view, std::size_t element_size, std::uint64_t from = 0);
 
 /// A box [lower, upper) in some index space.
 struct Box {

@@ -83,7 +83,15 @@ void expect_there_and_back(Bytes& memory, const View& view, std::size_t element_
     std::copy_n(other.data() + from, element_size, after.data() + (view.data - memory.data()) + at);
     from += element_size;
   }
+  const Bytes before = memory;
   EXPECT_EQ(put_back(other, view, element_size), crc32c(other));
+  EXPECT_EQ(memory, after);
+  memory = before;
+  for (std::size_t at = 0, size = 0; at < other.size(); at += size) {
+    size = std::min<std::size_t>(at % 2 == 0 ? 997 : 8192, other.size() - at);
+    const ByteView piece(other.data() + at, size);
+    EXPECT_EQ(put_back(piece, view, element_size, at), crc32c(piece));
+  }
   EXPECT_EQ(memory, after);
 }
 
