@@ -32,7 +32,7 @@ from .lines import COMPANIONS, LEVELS, Problem, newest_whole, open_directory, re
 from .locks import holder_of, is_held, locked_for_run
 from .mpirun import Ending, LaunchError, ending
 
-STALLED_LAUNCHES = 2  # so many in a row without a new line, and the next would end as they did
+STALLED_LAUNCHES = 2  # so many in a row without a new line, by what came from inside: the next would end as they did
 GRACE = 3.0  # seconds for the launcher to clean up after its ranks were killed
 ECHO = 0.2  # seconds in which a second SIGINT is the same one, sent to the process and to its group
 
@@ -288,7 +288,8 @@ class Supervisor:
         if launch.attempt > self._job.relaunch:
             return "gave_up"
         recent = self._launches[-STALLED_LAUNCHES:]
-        if len(recent) == STALLED_LAUNCHES and not any(past.progress for past in recent):
+        alike = len({(past.status, past.signal) for past in recent}) == 1 and launch.signal != signal.SIGKILL
+        if len(recent) == STALLED_LAUNCHES and alike and not any(past.progress for past in recent):
             return "no_progress"
         return None
 
@@ -320,8 +321,8 @@ class Supervisor:
                 "in_use": f"{directory} is in use by another job ({holder_of(directory / 'lock')}), so this one is not "
                 "launched again: wait until that job ends, stop it, or choose another directory with --dir.",
                 "gave_up": f"the job failed with {how}, and {launches} were allowed: see its messages above.",
-                "no_progress": f"the last {STALLED_LAUNCHES} launches saved no new line, so another would end the same "
-                f"way: see the messages above (last: {how}).",
+                "no_progress": f"the last {STALLED_LAUNCHES} launches ended alike and saved no new line, so another would "
+                f"end the same way: see the messages above (last: {how}).",
             }[reason].replace("1 launch were", "1 launch was")
         )
         self._say_cost(directory)

@@ -114,7 +114,7 @@ void Session::Impl::record_together(const std::function<void()>& phase) {
 }
 
 void Session::Impl::record(const std::function<void()>& phase) {
-  value_or_throw(message_log::start_recording(user_comm));
+  value_or_throw(message_log::start_recording(user_comm, [this](const auto& sentence) { journal_->say(sentence); }));
   try {
     phase();
   } catch (...) {

@@ -116,6 +116,13 @@ bool detail::meet_before_the_end() {
 
 bool Session::Impl::a_rank_is_lost() const { return crew_ && crew_->alarm()->rung(); }
 
+/// Nobody would come: two ranks wait for each other in different communicators.
+void Session::Impl::end_with_those_of_before(const std::string& why) {
+  journal_->insist(
+      cat("another rank is still late: ", why, "; this process ends, so that the job can be started again"));
+  comm::leaving::end_noticed("with status", EXIT_FAILURE);
+}
+
 bool Session::Impl::repairs() const { return crew_ && crew_->repairs(); }
 
 /// Every call of the session inside loop() is a way back to it.
@@ -126,8 +133,8 @@ void Session::Impl::leave_if_lost() {
   if (is_inside()) throw RankLost{};
   throw Error(
       Code::rank_lost,
-      "a rank was lost while this one was not inside loop(), so nothing can be repaired: start the job again; it "
-      "resumes from its newest line");
+      "a rank was lost while this one was not inside loop(), so nothing can be repaired: start the job again; it goes "
+      "on from the newest line that is left, or from its beginning");
 }
 
 // ---- spares ----------------------------------------------------------------------------------------------------
@@ -236,7 +243,8 @@ std::string Session::Impl::lost_ranks(const comm::Verdict& meeting) {
 
 std::string Session::Impl::nobody_goes_on(const comm::Verdict& meeting) {
   return cat(lost_ranks(meeting),
-             " lost, and no spare is left to take the place: start the job again; it resumes from its newest line");
+             " lost, and no spare is left to take the place: start the job again; it goes on from the newest line that "
+             "is left, or from its beginning");
 }
 
 /// Ends the engine and its thread; regions stay, and so does what the memory level holds.
@@ -324,6 +332,7 @@ bool Session::Impl::come_together(bool finished) {
   constexpr std::size_t most_in_vain = 3;
   const auto alarm = crew_->alarm();
   if (finished) {
+    if (engine_) engine_->rest();  // a thread of ours that is inside MPI would spoil the agreement
     const auto meeting = value_or_throw(crew_->meet(comm::Word::finished));
     if (meeting.fate == comm::Fate::finished || meeting.fate == comm::Fate::closed) return true;
     stop_engine(*alarm);

@@ -26,6 +26,15 @@ bool Alarm::watches(MPI_Comm comm) {
   return std::find(watched_.begin(), watched_.end(), comm) != watched_.end();
 }
 
+bool Alarm::watches_one_like(MPI_Comm comm) {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(watched_.begin(), watched_.end(), [comm](MPI_Comm watched) {
+    int same = MPI_UNEQUAL;
+    MPI_Comm_compare(watched, comm, &same);
+    return same == MPI_IDENT || same == MPI_CONGRUENT;
+  });
+}
+
 std::chrono::steady_clock::time_point Alarm::rung_since() {
   const std::lock_guard lock(mutex_);
   return rung_ ? rung_since_ : std::chrono::steady_clock::now();

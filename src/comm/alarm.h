@@ -19,6 +19,8 @@ class Alarm {
   void watch(MPI_Comm comm);
   void forget(MPI_Comm comm);
   [[nodiscard]] bool watches(MPI_Comm comm);
+  /// A communicator with the processes of one that is watched, in the same order.
+  [[nodiscard]] bool watches_one_like(MPI_Comm comm);
   void ring();
   /// The same from a thread that may not call MPI: the next ring_if_asked() does it.
   void ask() { asked_ = true; }

@@ -31,7 +31,7 @@ static_assert((leaving::all_are_closing & nobody_failed) != 0);
 Failure cannot_go_on(const char* what, const Failure& why) {
   return fail(Code::rank_lost, "after the loss of a rank, ", what,
               " failed, so the job cannot go on by itself: ", why.what,
-              "; start it again, it resumes from its newest line");
+              "; start it again: it goes on from the newest line that is left, or from its beginning");
 }
 }  // namespace
 
@@ -53,7 +53,6 @@ Result<std::unique_ptr<Crew>> Crew::muster(MPI_Comm all, const CrewOptions& opti
   MPI_Comm_rank(own, &crew->number_);
   crew->repairs_ = survives_losses();
   crew->worker_count_ = size - options.spares;
-  if (crew->repairs_) BACKSTAY_TRY(crew->agree_at_once(own));
   BACKSTAY_TRY(crew->choose_rank());
   crew->began_as_spare_ = crew->rank_ < 0;
   BACKSTAY_TRY(check(MPI_Comm_create_errhandler(on_error, &crew->handler_)));
@@ -224,14 +223,6 @@ Result<bool> Crew::agree(MPI_Comm comm, int& flags, bool bounded) const {
   }
 }
 
-/// On a communicator that has just been made. Only in the first agreement on one does Open MPI 5.0 send along whom it
-/// knows to be dead, and that list can come out spoilt: all ended in a crash then (docs/decisions/0011). So the first
-/// one is made while all live, as far as it can be. False: one is dead already.
-Result<bool> Crew::agree_at_once(MPI_Comm comm) const {
-  int flags = nobody_failed;
-  return agree(comm, flags, true);
-}
-
 /// Nobody but the spares misses a spare: the others go on, and may come to the next meeting in days.
 bool Crew::knows_of_a_lost_worker() const {
   const auto lost = known_losses(all_);
@@ -241,6 +232,7 @@ bool Crew::knows_of_a_lost_worker() const {
 Result<Verdict> Crew::meet(Word word) {
   const auto start = Patience::Clock::now();
   if (word == Word::failed) alarm()->ring();
+  if (alarm()->rung()) revoke_duplicates();
   int flags = flags_of(word);
   const auto nobody_died = agree(all_, flags, word != Word::waiting);
   if (!nobody_died) return nobody_died.failure();
@@ -251,6 +243,17 @@ Result<Verdict> Crew::meet(Word word) {
   }
   if (!repairs_) return fail(Code::rank_lost, "a rank failed, and this MPI cannot go on without it");
   return repair(word, word == Word::waiting ? Patience::Clock::now() : start);
+}
+
+/// Of the communicators that the alarm watches. Those that are made while nobody looks have them: mpi4py reduces Python
+/// objects in a hidden one. Who waits there for this rank would wait for ever, as no process of it has died.
+void Crew::revoke_duplicates() {
+  const OurCall ours;
+  std::vector<MPI_Comm> hidden;
+  for (MPI_Comm comm : all_communicators())
+    if (comm != all_ && !is_revoked(comm) && alarm()->watches_one_like(comm)) hidden.push_back(comm);
+  if (!hidden.empty()) wait_until_revocable(std::chrono::steady_clock::now());
+  for (MPI_Comm comm : hidden) revoke(comm);
 }
 
 void Crew::part() {
@@ -281,13 +284,6 @@ Result<Verdict> Crew::repair(Word word, Patience::Clock::time_point came) {
                       "option timeout: this process ends, and the job can be started again");
     if (const auto made = check(shrink(all_, &left)); !made) return cannot_go_on("MPIX_Comm_shrink", made.failure());
     MPI_Comm_set_errhandler(left, MPI_ERRORS_RETURN);
-    const auto still_live = agree_at_once(left);
-    if (!still_live) return cannot_go_on("agreeing", still_live.failure());
-    if (!*still_live) {
-      leaving::others_count_on_me(left, options_.timeout, true);
-      all_ = left;
-      continue;
-    }
     Round round;
     const auto met = Patience::Clock::now();
     const auto tried = try_repair(left, word, waited(came), round);

@@ -71,6 +71,7 @@ class Crew {
     return alarm_;
   }
 
+  /// No other thread is inside MPI meanwhile, which would spoil agreements (docs/decisions/0011).
   /// Collective among all who live, see above. Bounded by the time-out, but for spares, who wait as long as nobody is
   /// lost, and from then on for twice as long.
   /// Code::timeout: somebody did not come; Code::rank_lost: MPI cannot go on.
@@ -112,7 +113,7 @@ class Crew {
   Result<void> split_workers(MPI_Comm among, int rank, MPI_Comm& out) const;
   void adopt(MPI_Comm workers);
   Result<bool> agree(MPI_Comm comm, int& flags, bool bounded) const;
-  Result<bool> agree_at_once(MPI_Comm comm) const;
+  void revoke_duplicates();
   [[nodiscard]] bool knows_of_a_lost_worker() const;
   Result<Verdict> repair(Word word, std::chrono::steady_clock::time_point came);
   struct Round;

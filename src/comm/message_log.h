@@ -7,6 +7,9 @@
 
 #include <mpi.h>
 
+#include <functional>
+#include <string>
+
 #include "base/bytes.h"
 #include "base/result.h"
 
@@ -17,8 +20,10 @@ namespace backstay::comm::message_log {
 bool can_record();
 
 /// From here on what this thread receives in `workers`, in communicators made from it meanwhile, and in MPI_COMM_SELF,
-/// is recorded. Local. One recording or replay at a time in a process; this thread ends it.
-Result<void> start_recording(MPI_Comm workers);
+/// is recorded. Local. One recording or replay at a time in a process; this thread ends it. A call in a communicator
+/// that has other processes than those of `workers` is not made, as they may never make it: it fails with
+/// MPI_ERR_OTHER, past its error handler, and leaves things as a call that a replay fails; `say` hears of the first.
+Result<void> start_recording(MPI_Comm workers, std::function<void(const std::string&)> say = {});
 /// Ends it, whatever happened in it. The log, compressed, with checksums. Code::invalid_argument: something happened
 /// that a log cannot answer; the sentence says what, and what to do instead. Local.
 Result<Bytes> stop_recording();

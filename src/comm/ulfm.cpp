@@ -32,10 +32,13 @@ bool tells_of_a_loss(int code) {
   MPI_Error_class(code, &kind);
   return kind == MPIX_ERR_PROC_FAILED || kind == MPIX_ERR_PROC_FAILED_PENDING || kind == MPIX_ERR_REVOKED;
 }
-bool has_a_loss(MPI_Comm comm) {
+bool is_revoked(MPI_Comm comm) {
   int revoked = 0;
   MPIX_Comm_is_revoked(comm, &revoked);
-  if (revoked != 0) return true;
+  return revoked != 0;
+}
+bool has_a_loss(MPI_Comm comm) {
+  if (is_revoked(comm)) return true;
   MPI_Group lost = MPI_GROUP_NULL;
   int size = 0;
   MPIX_Comm_failure_ack(comm);
@@ -57,6 +60,17 @@ std::vector<int> known_losses(MPI_Comm comm) {
   if (lost != MPI_GROUP_EMPTY) MPI_Group_free(&lost);
   return ranks;
 }
+/// Open MPI gives each one a number for Fortran, the lowest that is free.
+std::vector<MPI_Comm> all_communicators() {
+  constexpr MPI_Fint most = 65536;
+  std::vector<MPI_Comm> out;
+  for (MPI_Fint number = 0; number < most; ++number) {
+    MPI_Comm comm = MPI_Comm_f2c(number);
+    if (comm != nullptr && comm != MPI_COMM_NULL && comm != MPI_COMM_WORLD && comm != MPI_COMM_SELF)
+      out.push_back(comm);
+  }
+  return out;
+}
 void revoke(MPI_Comm comm) { MPIX_Comm_revoke(comm); }
 int start_agreement(MPI_Comm comm, int* flags, MPI_Request* request) {
   return survives_losses() ? MPIX_Comm_iagree(comm, flags, request)
@@ -71,7 +85,9 @@ bool survives_losses() { return false; }
 bool tells_of_a_loss(int) { return false; }
 bool has_a_loss(MPI_Comm) { return false; }
 std::vector<int> known_losses(MPI_Comm) { return {}; }
+std::vector<MPI_Comm> all_communicators() { return {}; }
 void revoke(MPI_Comm) {}
+bool is_revoked(MPI_Comm) { return false; }
 int start_agreement(MPI_Comm comm, int* flags, MPI_Request* request) {
   return MPI_Iallreduce(MPI_IN_PLACE, flags, 1, MPI_INT, MPI_BAND, comm, request);
 }

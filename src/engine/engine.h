@@ -119,6 +119,9 @@ class Engine {
   Result<void> wait();
   /// The same for this rank alone: not collective.
   Result<void> drain();
+  /// The background makes no calls of MPI from here on, until the next checkpoint, if half the time-out was enough for
+  /// it to end what it does.
+  void rest() { (void)settled_here().ok(); }
   Result<Verified> verify();
   Result<void> prune(std::size_t keep);
   /// Collective, before the first checkpoint: see engine/rescue.h.

@@ -75,7 +75,8 @@ Result<std::string> find_log(Level& level, const Topology& topology, comm::Comm&
                                         {}, comm, [&](const std::string& sentence) { said.push_back(sentence); });
   if (!put_back && put_back.failure().code == Code::corrupt)
     return fail(Code::rank_lost, "more ranks were lost than the logs of what they received in init() bear (parity for ",
-                level.config.parity.p, "): start the job again; it resumes from its newest line");
+                level.config.parity.p,
+                "): start the job again; it goes on from the newest line that is left, or from its beginning");
   if (!put_back) return put_back.failure();
   for (const auto& sentence : said) say(sentence);
   if (put_back->line > 0) level.whole = {put_back->line};

@@ -746,8 +746,13 @@ Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Le
     say(last_trouble);
   }
   if (inventory.candidates.empty()) return PutBack{};
+  const bool lie_in_files = std::any_of(
+      inventory.candidates.begin(), inventory.candidates.end(),
+      [&](const auto& line) { return levels[static_cast<std::size_t>(line.level)].config.kind != LevelKind::memory; });
   return fail(Code::corrupt, "there are lines, but none can be put back; the last one tried: ", last_trouble,
-              "; see `backstay verify`, and move the directory away to start afresh");
+              lie_in_files ? "; if nodes or disks are missing, start the job again where they are; else see `backstay "
+                             "verify`, and move the directory away to start afresh"
+                           : "; they were in memory alone: start the job again, from its beginning");
 }
 
 Result<Damage> check_all(const Inventory& inventory, const std::vector<Level>& levels, comm::Comm& comm) {

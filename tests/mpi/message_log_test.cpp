@@ -258,6 +258,30 @@ TEST(MessageLog, what_a_log_cannot_answer_is_said_at_the_end_of_the_recording) {
       "MPI_Intercomm_create");
 }
 
+TEST(MessageLog, a_call_that_spares_would_have_to_make_is_refused_and_not_waited_for) {
+  if (size_of() == 1) GTEST_SKIP() << "there is nobody who could be a spare";
+  MPI_Comm workers = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank_of() + 1 == size_of() ? MPI_UNDEFINED : 0, 0, &workers);
+  if (workers != MPI_COMM_NULL) {
+    std::vector<std::string> heard;
+    ASSERT_TRUE(log::start_recording(workers, [&](const std::string& sentence) { heard.push_back(sentence); }).ok());
+    EXPECT_EQ(MPI_Barrier(MPI_COMM_WORLD), MPI_ERR_OTHER);
+    MPI_Comm made = MPI_COMM_WORLD;
+    EXPECT_EQ(MPI_Comm_dup(MPI_COMM_WORLD, &made), MPI_ERR_OTHER);
+    EXPECT_EQ(made, MPI_COMM_NULL);
+    MPI_Request request = MPI_REQUEST_NULL;
+    int one = 7;
+    EXPECT_EQ(MPI_Irecv(&one, 1, MPI_INT, size_of() - 1, 4, MPI_COMM_WORLD, &request), MPI_ERR_OTHER);
+    EXPECT_EQ(request, MPI_REQUEST_NULL);
+    MPI_Barrier(workers);
+    EXPECT_SAYS(log::stop_recording(), Code::invalid_argument, "MPI_COMM_WORLD");
+    ASSERT_EQ(heard.size(), 1U);
+    EXPECT_EQ(heard[0].find("MPI_Barrier was called inside init()"), 0U) << heard[0];
+    MPI_Comm_free(&workers);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 TEST(MessageLog, another_thread_may_communicate_elsewhere_meanwhile) {
   int provided = 0;
   MPI_Query_thread(&provided);

@@ -230,6 +230,12 @@ def test_two_launches_without_a_new_line_are_enough(tmp_path, app):
     assert json.loads(done.stdout.splitlines()[-1])["reason"] == "no_progress"
 
 
+def test_launches_that_others_killed_before_a_line_are_not_taken_for_what_comes_again(tmp_path, app):
+    done = run(tmp_path, "-n", 1, "--relaunch", 4, "--kill", "0@1", "--kill", "0@1", "--kill", "0@1", "--", app, 10)
+    assert done.returncode == 0, done.stderr
+    assert len(events(tmp_path, "launch")) == 4
+
+
 def test_killed_node_loses_its_directory_and_no_other(tmp_path, app, launcher):
     done = run(tmp_path, "-n", 4, "--nodes", 2, "--kill", "node1@12", "--mpirun", launcher, "--", app, 40)
     assert done.returncode == 0, done.stderr

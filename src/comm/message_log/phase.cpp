@@ -142,6 +142,21 @@ bool has_others(MPI_Comm comm) {
          PMPI_Comm_size(comm, &size) == MPI_SUCCESS && (size > 1 || inter != 0);
 }
 
+/// Processes that are not of the phase, and may never make this call: spares.
+bool reaches_beyond(const Phase& phase, MPI_Comm comm) {
+  const Unseen unseen;
+  int inter = 0, size = 0;
+  MPI_Group all = MPI_GROUP_NULL, beyond = MPI_GROUP_NULL;
+  if (PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter != 0) return inter != 0;
+  if (PMPI_Comm_group(comm, &all) != MPI_SUCCESS) return false;
+  if (PMPI_Group_difference(all, phase.group, &beyond) == MPI_SUCCESS) {
+    PMPI_Group_size(beyond, &size);
+    if (beyond != MPI_GROUP_EMPTY) PMPI_Group_free(&beyond);
+  }
+  PMPI_Group_free(&all);
+  return size > 0;
+}
+
 /// A thread that is not of the phase, or after one.
 Way way_of_stranger(MPI_Comm comm, Use use, const char* name) {
   const std::lock_guard lock(phase_mutex());
@@ -157,13 +172,21 @@ Way way_of_stranger(MPI_Comm comm, Use use, const char* name) {
 /// Communication in what is not of the phase.
 Way way_outside(Phase& phase, MPI_Comm comm, Use use, const char* name) {
   if (use == Use::asks) return Way::pass;
-  if (use == Use::asks_size) return phase.replays ? Way::replay : Way::record;
+  if (use == Use::asks_size) {
+    if (phase.in_vain) return Way::pass;
+    return phase.replays ? Way::replay : Way::record;
+  }
   if (comm == MPI_COMM_NULL || (use == Use::communicates && !has_others(comm))) return Way::pass;
+  const bool hangs = !phase.replays && reaches_beyond(phase, comm);
+  if (hangs && !phase.in_vain && phase.say)
+    phase.say(cat(name, " was called inside init() in a communicator that has more processes than the ranks",
+                  comm == MPI_COMM_WORLD ? " (MPI_COMM_WORLD)" : "",
+                  ": spares never make that call, so it is not made; use comm(), or what is made from it"));
   phase.give_up(
       cat("the phase called ", name, " in a communicator that was neither given to it nor made from that one",
           comm == MPI_COMM_WORLD ? " (MPI_COMM_WORLD)" : "",
           ": a log holds only what comes through those; give the phase that one, or make what it needs in it"));
-  return phase.replays ? Way::refuse : Way::pass;
+  return phase.replays || hangs ? Way::refuse : Way::pass;
 }
 }  // namespace
 
@@ -204,11 +227,8 @@ Way way_of(MPI_Comm comm, Use use, const char* name) {
   if (is_unseen()) return Way::pass;
   Phase* const phase = own_phase();
   if (phase == nullptr) return way_of_stranger(comm, use, name);
+  if (phase->find(comm) == nullptr) return way_outside(*phase, comm, use, name);
   if (!phase->replays && phase->in_vain) return Way::pass;
-  if (phase->find(comm) == nullptr) {
-    const Way way = way_outside(*phase, comm, use, name);
-    return way == Way::replay && phase->in_vain ? Way::pass : way;
-  }
   if (!phase->replays) return Way::record;
   return phase->in_vain ? Way::refuse : Way::replay;
 }
@@ -239,7 +259,8 @@ int refused(const char* name, MPI_Comm comm, const Real& real) {
 int fail_call(MPI_Comm comm) {
   const Unseen unseen;
   const Phase* const phase = own_phase();
-  if (phase != nullptr && phase->replays && phase->find(comm) == nullptr) comm = phase->workers;
+  if (phase != nullptr && !phase->replays) return MPI_ERR_OTHER;  // stop_recording() says why
+  if (phase != nullptr && phase->find(comm) == nullptr) comm = phase->workers;
   MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
   if (phase != nullptr && comm == phase->alias) comm = phase->workers;
   if (comm == MPI_COMM_NULL || PMPI_Comm_get_errhandler(comm, &handler) != MPI_SUCCESS) return MPI_ERR_OTHER;
@@ -320,7 +341,7 @@ void forget_left_over(MPI_Comm comm) {
   if (left_over().erase(comm) > 0) calls_are_watched = present_phase() != nullptr || !left_over().empty();
 }
 
-Result<void> start_recording(MPI_Comm workers) {
+Result<void> start_recording(MPI_Comm workers, std::function<void(const std::string&)> say) {
   const Unseen unseen;
   int inter = 0;
   BACKSTAY_TRY(check(PMPI_Comm_test_inter(workers, &inter)));
@@ -329,6 +350,7 @@ Result<void> start_recording(MPI_Comm workers) {
   if (!begun) return begun.failure();
   Phase& phase = **begun;
   phase.workers = workers;
+  phase.say = std::move(say);
   PMPI_Comm_group(workers, &phase.group);
   Member member = describe(phase, workers);
   Flow flow(&phase, Flow::Way::in);

@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -64,6 +65,7 @@ struct Phase {
   std::map<MPI_Message, std::int64_t> messages;
   std::atomic<bool> in_vain{false};  ///< the sentence below says why
   std::string why;
+  std::function<void(const std::string&)> say;  ///< what a recording cannot wait with
   bool damaged = false;
 
   ~Phase() {
