@@ -321,8 +321,8 @@ class Supervisor:
                 "in_use": f"{directory} is in use by another job ({holder_of(directory / 'lock')}), so this one is not "
                 "launched again: wait until that job ends, stop it, or choose another directory with --dir.",
                 "gave_up": f"the job failed with {how}, and {launches} were allowed: see its messages above.",
-                "no_progress": f"the last {STALLED_LAUNCHES} launches ended alike and saved no new line, so another would "
-                f"end the same way: see the messages above (last: {how}).",
+                "no_progress": f"the last {STALLED_LAUNCHES} launches ended alike and saved no new line, so another "
+                f"would end the same way: see the messages above (last: {how}).",
             }[reason].replace("1 launch were", "1 launch was")
         )
         self._say_cost(directory)
