@@ -197,7 +197,7 @@ void protect_memory(PySession& self, std::string name, Type type, std::string un
   self.protect(std::move(spec));
 }
 
-/// `look()` and `resize(shape)` give a Memory; deliver() is called behind a replay.
+/// `look()` and `resize(shape)` give a Memory; deliver() when that is filled.
 void protect_moving(PySession& self, std::string name, Type type, std::string units, Placement placement,
                     nb::object look, nb::object resize, nb::object deliver) {
   auto spec = spec_of(std::move(name), std::move(type), std::move(units), std::move(placement));

@@ -256,6 +256,7 @@ class Supervisor:
         self._events = Events(job.directory)
         self._stop_asked: float | None = None  # when the user's first signal came
         self._kill_deadline: float | None = None  # of what was killed from here; None: nothing was
+        self._stood_still = False  # and was killed for that
         self._most_ranks = 0  # of this launch, on this machine at once
         self._ranks_before = 0  # when they were last counted
         self._offset = 0  # in the events, where this launch begins
@@ -288,7 +289,8 @@ class Supervisor:
         if launch.attempt > self._job.relaunch:
             return "gave_up"
         recent = self._launches[-STALLED_LAUNCHES:]
-        alike = len({(past.status, past.signal) for past in recent}) == 1 and launch.signal != signal.SIGKILL
+        from_outside = launch.signal == signal.SIGKILL and not self._stood_still
+        alike = len({(past.status, past.signal) for past in recent}) == 1 and not from_outside
         if len(recent) == STALLED_LAUNCHES and alike and not any(past.progress for past in recent):
             return "no_progress"
         return None
@@ -438,6 +440,7 @@ class Supervisor:
         """Returns when the launcher has ended; what came meanwhile was passed on."""
         events_size, events_time = self._events.size(), time.monotonic()
         self._kill_deadline = None
+        self._stood_still = False
         ranks_seen = time.monotonic()
         while process.poll() is None:
             for number in self._signals.wait(self._tick()):
@@ -452,6 +455,7 @@ class Supervisor:
             if self._job.hang and quiet > self._job.hang and self._kill_deadline is None:
                 say(f"no output and no event for {quiet:.0f} s: the launch hangs and is killed.")
                 self._events.add("hang", attempt=len(self._launches) + 1, seconds=round(quiet, 3))
+                self._stood_still = True
                 self._kill(process)
             if self._kill_deadline is not None and time.monotonic() > self._kill_deadline:
                 guard.end_all(self._run_id)
@@ -474,6 +478,7 @@ class Supervisor:
         fewer, self._ranks_before = ranks < self._ranks_before, ranks
         if fewer and self._kill_deadline is None and self._are_stuck():
             say("the ranks that are left do not come to a repair: the launch is ended.")
+            self._stood_still = True
             self._kill(process)
         if ranks < self._most_ranks and self._most_ranks == self._job.processes() and not self._has_begun():
             if now - seen > 2 * GRACE and self._kill_deadline is None:

@@ -210,13 +210,12 @@ void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
   hooks.say = [this](const std::string& sentence) { journal_->say(sentence); };
   hooks.say_of_others = [this](const std::string& sentence) { say_of_others(sentence); };
 #if BACKSTAY_HAVE_MPI
-  hooks.why_late = [this, is_known = false]() mutable -> std::string {
-    if (!crew_ || !crew_->keeps_communicators_of_before()) return "";
-    constexpr const char* why =
-        "this rank has kept communicators that it made before a repair, and made none since: if it needs them, the "
-        "rank that was replaced waits for it to make them anew, inside the body of loop()";
-    if (std::exchange(is_known, true)) end_with_those_of_before(why);
-    return cat("; ", why);
+  hooks.why_late = [this] {
+    return crew_ && crew_->keeps_communicators_of_before()
+               ? "; this rank has kept communicators that it made before a repair, and made none since: if it needs "
+                 "them, "
+                 "the rank that was replaced waits for it to make them anew, inside the body of loop()"
+               : "";
   };
 #endif
   hooks.line_began = [this] {

@@ -206,7 +206,6 @@ class Session::Impl {
   std::function<void()> what_was_protected();
   void keep_beginning();
   [[nodiscard]] bool a_rank_is_lost() const;
-  void end_with_those_of_before(const std::string& why);
   [[nodiscard]] bool repairs() const;
   void leave_if_lost();
   bool come_together(bool finished);

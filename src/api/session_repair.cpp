@@ -116,13 +116,6 @@ bool detail::meet_before_the_end() {
 
 bool Session::Impl::a_rank_is_lost() const { return crew_ && crew_->alarm()->rung(); }
 
-/// Nobody would come: two ranks wait for each other in different communicators.
-void Session::Impl::end_with_those_of_before(const std::string& why) {
-  journal_->insist(
-      cat("another rank is still late: ", why, "; this process ends, so that the job can be started again"));
-  comm::leaving::end_noticed("with status", EXIT_FAILURE);
-}
-
 bool Session::Impl::repairs() const { return crew_ && crew_->repairs(); }
 
 /// Every call of the session inside loop() is a way back to it.
@@ -332,7 +325,10 @@ bool Session::Impl::come_together(bool finished) {
   constexpr std::size_t most_in_vain = 3;
   const auto alarm = crew_->alarm();
   if (finished) {
-    if (engine_) engine_->rest();  // a thread of ours that is inside MPI would spoil the agreement
+    // A thread of ours that is inside MPI would spoil the agreement; where a line waits for computations on one rank,
+    // it waits there for that one on others.
+    if (engine_) engine_->decide();
+    if (engine_) engine_->rest();
     const auto meeting = value_or_throw(crew_->meet(comm::Word::finished));
     if (meeting.fate == comm::Fate::finished || meeting.fate == comm::Fate::closed) return true;
     stop_engine(*alarm);

@@ -27,6 +27,8 @@ bool Alarm::watches(MPI_Comm comm) {
 }
 
 bool Alarm::watches_one_like(MPI_Comm comm) {
+  int size = 0;
+  if (MPI_Comm_size(comm, &size) != MPI_SUCCESS || size < 2) return false;  // nobody waits for another there
   const std::lock_guard lock(mutex_);
   return std::any_of(watched_.begin(), watched_.end(), [comm](MPI_Comm watched) {
     int same = MPI_UNEQUAL;

@@ -19,7 +19,7 @@ class Alarm {
   void watch(MPI_Comm comm);
   void forget(MPI_Comm comm);
   [[nodiscard]] bool watches(MPI_Comm comm);
-  /// A communicator with the processes of one that is watched, in the same order.
+  /// A communicator of several processes, those of one that is watched, in the same order.
   [[nodiscard]] bool watches_one_like(MPI_Comm comm);
   void ring();
   /// The same from a thread that may not call MPI: the next ring_if_asked() does it.

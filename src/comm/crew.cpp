@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "comm/leaving.h"
+#include "comm/message_log.h"
 #include "comm/mpi_operation.h"
 #include "comm/open_requests.h"
 #include "comm/patience.h"
@@ -134,6 +135,16 @@ void Crew::note_freed(MPI_Comm made) {
   std::erase_if(made_, [made](const auto& entry) { return entry.first == made; });
 }
 
+std::unique_ptr<Watch> Crew::watch_over_making() const {
+  if (!began_as_spare_ || repairs_done_ == 0 || OurCall::is_under_way()) return nullptr;
+  return std::make_unique<Watch>(
+      2 * options_.timeout,
+      "this process took the place of a lost rank, and has waited for others in the making of a communicator for twice "
+      "the "
+      "option timeout: they keep one of before the repair; it ends. Let all ranks make communicators anew inside the "
+      "body of loop()");
+}
+
 bool Crew::may_free(MPI_Comm made) const {
   const bool has_rung = alarm()->rung();
   const std::lock_guard lock(alarm_mutex_);
@@ -248,6 +259,7 @@ Result<Verdict> Crew::meet(Word word) {
 /// Of the communicators that the alarm watches. Those that are made while nobody looks have them: mpi4py reduces Python
 /// objects in a hidden one. Who waits there for this rank would wait for ever, as no process of it has died.
 void Crew::revoke_duplicates() {
+  if (message_log::can_record()) return;  // all makings are seen
   const OurCall ours;
   std::vector<MPI_Comm> hidden;
   for (MPI_Comm comm : all_communicators())

@@ -12,6 +12,7 @@
 #include "comm/alarm.h"
 #include "comm/mpi_comm.h"
 #include "comm/repair_plan.h"
+#include "comm/watch.h"
 
 namespace backstay::comm {
 
@@ -85,6 +86,9 @@ class Crew {
   /// The program made `made` from `from` (MPI_COMM_NULL: somewhere else), or frees `made`.
   void note_made(MPI_Comm from, MPI_Comm made);
   void note_freed(MPI_Comm made);
+  /// While it lives, a process that has taken a lost rank's place ends after twice the time-out: it waits for ranks
+  /// that have kept their communicator. Null: nothing of the kind.
+  [[nodiscard]] std::unique_ptr<Watch> watch_over_making() const;
   /// No rank was lost while the program had it. Where one was, others may still have sent something into it, and Open
   /// MPI would find that in the next communicator of the same number (docs/decisions/0011).
   [[nodiscard]] bool may_free(MPI_Comm made) const;

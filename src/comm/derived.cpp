@@ -7,6 +7,8 @@
 // MPI_Comm_idup) is named to Session::include().
 #include <mpi.h>
 
+#include <memory>
+
 #include "comm/crew.h"
 #include "comm/message_log/phase.h"
 
@@ -45,9 +47,17 @@ int made_from(MPI_Comm from, const MPI_Comm* made, int code) {
   return code;
 }
 
+/// The making of `*made` from `from`, which waits for all of its processes.
+template <class Make>
+int made_by(MPI_Comm from, const MPI_Comm* made, const Make& make) {
+  Crew* const crew = Crew::present();
+  const auto watch = crew == nullptr ? nullptr : crew->watch_over_making();
+  return made_from(from, made, make());
+}
+
 /// The making of `*made` from call.comm.
 int make(const Call& call, MPI_Comm* made, const Real& real, bool copied = false) {
-  return made_from(call.comm, made, logged_making(call, made, real, copied));
+  return made_by(call.comm, made, [&] { return logged_making(call, made, real, copied); });
 }
 
 /// MPI's freeing of a communicator; one in which a rank was lost is left to MPI: see Crew::may_free().
@@ -84,13 +94,13 @@ extern "C" {
 
 int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* made) {
   const auto real = [&] { return PMPI_Comm_dup(comm, made); };
-  if (quiet()) return made_from(comm, made, real());
+  if (quiet()) return made_by(comm, made, real);
   return make({"MPI_Comm_dup", comm}, made, real, true);
 }
 
 int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* made) {
   const auto real = [&] { return PMPI_Comm_dup_with_info(comm, info, made); };
-  if (quiet()) return made_from(comm, made, real());
+  if (quiet()) return made_by(comm, made, real);
   return make({"MPI_Comm_dup_with_info", comm}, made, real, true);
 }
 
@@ -103,44 +113,44 @@ int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* made, MPI_Request* request) {
 
 int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* made) {
   const auto real = [&] { return PMPI_Comm_split(comm, color, key, made); };
-  if (quiet()) return made_from(comm, made, real());
+  if (quiet()) return made_by(comm, made, real);
   return make({"MPI_Comm_split", comm, "with color % and key %", {color, key}}, made, real);
 }
 
 int MPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm* made) {
   const auto real = [&] { return PMPI_Comm_split_type(comm, type, key, info, made); };
-  if (quiet()) return made_from(comm, made, real());
+  if (quiet()) return made_by(comm, made, real);
   return make({"MPI_Comm_split_type", comm, "with type % and key %", {type, key}}, made, real);
 }
 
 int MPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm* made) {
   const auto real = [&] { return PMPI_Comm_create(comm, group, made); };
-  if (quiet()) return made_from(comm, made, real());
+  if (quiet()) return made_by(comm, made, real);
   return make({"MPI_Comm_create", comm, "of % processes", {size_of_group(group)}}, made, real);
 }
 
 int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag, MPI_Comm* made) {
   const auto real = [&] { return PMPI_Comm_create_group(comm, group, tag, made); };
-  if (quiet()) return made_from(comm, made, real());
+  if (quiet()) return made_by(comm, made, real);
   return make({"MPI_Comm_create_group", comm, "of % processes with tag %", {size_of_group(group), tag}}, made, real);
 }
 
 int MPI_Cart_create(MPI_Comm comm, int ndims, const int dims[], const int periods[], int reorder, MPI_Comm* made) {
   const auto real = [&] { return PMPI_Cart_create(comm, ndims, dims, periods, reorder, made); };
-  if (quiet()) return made_from(comm, made, real());
+  if (quiet()) return made_by(comm, made, real);
   const auto sum = sum_of(sum_of(reorder, dims, ndims), periods, ndims);
   return make({"MPI_Cart_create", comm, arguments, {sum}}, made, real);
 }
 
 int MPI_Cart_sub(MPI_Comm comm, const int remain[], MPI_Comm* made) {
   const auto real = [&] { return PMPI_Cart_sub(comm, remain, made); };
-  if (quiet()) return made_from(comm, made, real());
+  if (quiet()) return made_by(comm, made, real);
   return make({"MPI_Cart_sub", comm}, made, real);
 }
 
 int MPI_Graph_create(MPI_Comm comm, int nodes, const int index[], const int edges[], int reorder, MPI_Comm* made) {
   const auto real = [&] { return PMPI_Graph_create(comm, nodes, index, edges, reorder, made); };
-  if (quiet()) return made_from(comm, made, real());
+  if (quiet()) return made_by(comm, made, real);
   const auto sum = sum_of(sum_of(reorder, index, nodes), edges, nodes == 0 ? 0 : index[nodes - 1]);
   return make({"MPI_Graph_create", comm, arguments, {sum}}, made, real);
 }
@@ -150,7 +160,7 @@ int MPI_Dist_graph_create(MPI_Comm comm, int n, const int nodes[], const int deg
   const auto real = [&] {
     return PMPI_Dist_graph_create(comm, n, nodes, degrees, targets, weights, info, reorder, made);
   };
-  if (quiet()) return made_from(comm, made, real());
+  if (quiet()) return made_by(comm, made, real);
   const auto sum = sum_of(sum_of(reorder, nodes, n), degrees, n);
   return make({"MPI_Dist_graph_create", comm, arguments, {sum}}, made, real);
 }
@@ -162,20 +172,20 @@ int MPI_Dist_graph_create_adjacent(MPI_Comm comm, int indegree, const int source
     return PMPI_Dist_graph_create_adjacent(comm, indegree, sources, sourceweights, outdegree, destinations, destweights,
                                            info, reorder, made);
   };
-  if (quiet()) return made_from(comm, made, real());
+  if (quiet()) return made_by(comm, made, real);
   const auto sum = sum_of(sum_of(reorder, sources, indegree), destinations, outdegree);
   return make({"MPI_Dist_graph_create_adjacent", comm, arguments, {sum}}, made, real);
 }
 
 int MPI_Intercomm_create(MPI_Comm local, int local_leader, MPI_Comm peer, int remote_leader, int tag, MPI_Comm* made) {
   const auto real = [&] { return PMPI_Intercomm_create(local, local_leader, peer, remote_leader, tag, made); };
-  if (quiet()) return made_from(local, made, real());
+  if (quiet()) return made_by(local, made, real);
   return made_from(local, made, refused("MPI_Intercomm_create", local, real));
 }
 
 int MPI_Intercomm_merge(MPI_Comm intercomm, int high, MPI_Comm* made) {
   const auto real = [&] { return PMPI_Intercomm_merge(intercomm, high, made); };
-  if (quiet()) return made_from(intercomm, made, real());
+  if (quiet()) return made_by(intercomm, made, real);
   return made_from(intercomm, made, refused("MPI_Intercomm_merge", intercomm, real));
 }
 

@@ -45,8 +45,12 @@ RegionSpec Aside::like(const RegionSpec& spec, Kept& kept) {
     kept.shape = shape;
     View view = detail::dense_view(nullptr, shape, element);
     if (in_runs) view.run_lengths = shape;  // one, so that it is taken for what it is
-    kept.bytes.resize(region::packed_size(view, element));
-    view.data = kept.bytes.data();
+    const auto size = region::packed_size(view, element);
+    if (size > kept.room || kept.memory == nullptr) {
+      kept.memory = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(size));
+      kept.room = size;
+    }
+    view.data = kept.memory.get();
     return view;
   };
   (void)hold(now.shape);
@@ -80,12 +84,13 @@ Result<void> Aside::put_back(const RegionSpec& spec, const Kept& kept) const {
   const auto memory =
       in_parts == left_out.end() ? region::memory_for(spec, kept.shape) : region::memory_for_a_part(spec, kept.shape);
   if (!memory) return memory.failure();
+  const ByteView bytes(kept.memory.get(), static_cast<std::size_t>(region::packed_size(*memory, spec.type.size)));
   if (in_parts == left_out.end()) {
-    (void)region::put_back(kept.bytes, *memory, spec.type.size);
+    (void)region::put_back(bytes, *memory, spec.type.size);
     return region::hand_over(spec);
   }
   const region::Box all{Extents(kept.shape.size(), 0), kept.shape};
-  for (const auto& part : in_parts->there) region::copy_part(kept.bytes, all, *memory, all, part, spec.type.size);
+  for (const auto& part : in_parts->there) region::copy_part(bytes, all, *memory, all, part, spec.type.size);
   return region::hand_over(spec);
 }
 

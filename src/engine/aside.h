@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,9 @@ class Aside {
   struct Kept {
     std::string name;
     Extents shape;
-    Bytes bytes;
+    std::unique_ptr<std::byte[]> memory;  ///< of as many as it has had at most; what nobody writes to takes no pages
+    std::uint64_t room = 0;
+    Bytes bytes;                   ///< that callbacks saved
     std::vector<Bytes> of_others;  ///< of all old ranks, instead of `bytes`
     int rank = 0, size = 0;        ///< with those
     bool is_read = false;          ///< of callbacks

@@ -653,7 +653,8 @@ Result<Resumed> Engine::resume(Aside* later) {
   read.lenient = config_.lenient;
   read.had_statics = config_.saved_statics > 0 && config_.saved_statics == static_regions_.changes();
   std::optional<Aside> first;  // an older line may need what the beginning made, which a damaged one would overwrite
-  if (later == nullptr && there->lines.candidates.size() > 1 && !open_line_.as_made().empty()) first.emplace(regions_);
+  if (later == nullptr && there->lines.candidates.size() > 1)
+    BACKSTAY_TRY(agree(groups_.app(), open_line_.as_made().empty() ? Result<void>{} : make_aside(first)));
   Aside* const aside = first ? &*first : later;
   const auto found =
       put_back_newest(there->lines, levels_, {there->statics, companions_, static_regions_}, config_.topology,
@@ -663,12 +664,8 @@ Result<Resumed> Engine::resume(Aside* later) {
     aside->keep_only(found->regions);
     aside->left_out = found->left_out;
   }
-  if (later == nullptr) {
-    auto back = first ? first->put_back(regions_) : Result<void>{};
-    if (back) back = open_line_.came_back_without(found->left_out);
-    BACKSTAY_TRY(agree(groups_.app(), back));
-    if (found->line > 0) open_line_.others_are_changed(found->left_out);
-  }
+  BACKSTAY_TRY(agree(groups_.app(), take(*found, first ? &*first : nullptr, later != nullptr)));
+  if (later == nullptr && found->line > 0) open_line_.others_are_changed(found->left_out);
   for (const auto& [level, line] : other_lines_)
     if (line > found->line)
       hooks_.say(cat("line ", line, " lies at level ", level, ", which is not among the levels of this run, and was ",
@@ -687,6 +684,22 @@ Result<Resumed> Engine::resume(Aside* later) {
   const double seconds = monotonic() - start;  // no rank comes here before all have their data
   return Resumed{true, found->line, levels_[static_cast<std::size_t>(found->level)].name, seconds,
                  found->manifest.ranks};
+}
+
+Result<void> Engine::make_aside(std::optional<Aside>& aside) const {
+  try {
+    aside.emplace(regions_);
+  } catch (const std::exception& e) {  // no memory, or a program's own function
+    return fail(Code::user, "the regions could not be read aside: ", e.what());
+  }
+  return {};
+}
+
+/// The line is the one: its regions are the program's now, but for those that come `later`.
+Result<void> Engine::take(const PutBack& found, const Aside* aside, bool later) {
+  for (const auto* spec : found.filled) BACKSTAY_TRY(region::hand_over(*spec));
+  if (aside != nullptr) BACKSTAY_TRY(aside->put_back(regions_));
+  return later ? Result<void>{} : open_line_.came_back_without(found.left_out);
 }
 
 Result<void> Engine::put_back(const Aside& aside) {

@@ -119,8 +119,8 @@ class Engine {
   Result<void> wait();
   /// The same for this rank alone: not collective.
   Result<void> drain();
-  /// The background makes no calls of MPI from here on, until the next checkpoint, if half the time-out was enough for
-  /// it to end what it does.
+  /// The background makes no calls of MPI from here on, until it is given the next line, if half the time-out was
+  /// enough for it to end what it does.
   void rest() { (void)settled_here().ok(); }
   Result<Verified> verify();
   Result<void> prune(std::size_t keep);
@@ -167,6 +167,8 @@ class Engine {
   Result<void> come_to(Meeting meeting);
   Result<void> finish_agreement();
   Result<void> start_agreement(bool signal);
+  Result<void> make_aside(std::optional<Aside>& aside) const;
+  Result<void> take(const PutBack& found, const Aside* aside, bool later);
   Result<void> meet(std::optional<Meeting> meeting = {});
   void tell_who_is_late();
   void tell_what_is_stuck();

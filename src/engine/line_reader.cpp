@@ -116,6 +116,8 @@ class LineReader {
   }
 
   [[nodiscard]] const std::vector<format::Table>& tables() const { return tables_; }
+  /// Regions of memory, of the last fill().
+  [[nodiscard]] const std::vector<const RegionSpec*>& filled() const { return filled_; }
 
   /// Plans from this rank's own file alone, if it is here and has all that is wanted: the usual restart.
   std::optional<Plans> plan_from_own_file(const region::RegionSet& regions) {
@@ -145,6 +147,7 @@ class LineReader {
   /// Collective: fills all regions. Segments that cannot be read go to `bad` (this rank's own findings).
   /// `read`: the first region that memory did not have already, if some were looked for there.
   Result<void> fill(const Plans& plans, bool keep_equal, BadFiles& bad, std::string& read) {
+    filled_.clear();
     bool remote = false;
     if (!plans.own) {
       const auto any = comm_.all_max({needs_others(plans.plans) ? 1 : 0});
@@ -269,13 +272,9 @@ class LineReader {
     const auto found =
         plan.left_out ? region::memory_for_a_part(spec, plan.shape) : region::memory_for(spec, plan.shape);
     if (!found) return found.failure();
-    bool good = true;
-    for (const auto& piece : plan.pieces) {
-      const auto read = fill_piece(spec, plan, piece, *found);
-      note(piece.from, read, bad);
-      good = good && read.ok();
-    }
-    return good ? region::hand_over(spec) : Result<void>{};
+    for (const auto& piece : plan.pieces) note(piece.from, fill_piece(spec, plan, piece, *found), bad);
+    filled_.push_back(&spec);
+    return {};
   }
 
   Result<void> fill_piece(const RegionSpec& spec, const RegionPlan& plan, const Piece& piece, const View& memory) {
@@ -315,6 +314,7 @@ class LineReader {
   std::vector<format::Table> tables_;
   std::map<std::pair<std::size_t, std::size_t>, Bytes> fetched_;
   Bytes scratch_;
+  std::vector<const RegionSpec*> filled_;
 };
 
 /// Collective: what any rank found bad becomes known to all, in the same order; or the failure of a rank that could not
@@ -348,8 +348,9 @@ struct Attempt {
   bool done = false;
   std::string trouble;    ///< what was found damaged on the way; if not done: why the line cannot be had at this level
   std::string read = {};  ///< a region that was read, if memory might have had it
-  std::vector<std::string> regions = {};  ///< of which it held something for this rank
-  std::vector<NotThere> left_out = {};    ///< of which it says that it has not all
+  std::vector<std::string> regions = {};       ///< of which it held something for this rank
+  std::vector<NotThere> left_out = {};         ///< of which it says that it has not all
+  std::vector<const RegionSpec*> filled = {};  ///< whose memory was filled
 };
 
 /// From the tables of all files.
@@ -510,8 +511,12 @@ class Attempts {
         BACKSTAY_TRY(share(comm_, filled, mine, bad_));
       }
       if (bad_.size() == known)
-        return Attempt{true, trouble(), read, regions_in(*plans),
-                       left_out_of(*plans, line_.manifest.ranks == comm_.size())};
+        return Attempt{true,
+                       trouble(),
+                       read,
+                       regions_in(*plans),
+                       left_out_of(*plans, line_.manifest.ranks == comm_.size()),
+                       reader.filled()};
       for (const auto& [key, why] : bad_)
         if (key.second == reader.source(key.first)) say_(cat(what_, ": ", why, "; looking for another copy"));
     }
@@ -725,9 +730,11 @@ Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Le
     if (trouble.empty()) {
       auto attempt = put_back_statics(line, what, statics, regions, topology, options, comm, say);
       if (attempt && attempt->done) {
+        auto filled = std::move(attempt->filled);
         auto of_line = options;
         of_line.others = &statics.regions;
         attempt = Attempts(line, inventory, levels, topology, comm, say).run(regions, of_line);
+        if (attempt) attempt->filled.insert(attempt->filled.begin(), filled.begin(), filled.end());
       }
       if (!attempt) return attempt.failure();
       if (attempt->done) {
@@ -737,6 +744,7 @@ Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Le
         found.manifest = line.manifest;
         found.regions = std::move(attempt->regions);
         found.left_out = std::move(attempt->left_out);
+        found.filled = std::move(attempt->filled);
         return found;
       }
       trouble = attempt->trouble;

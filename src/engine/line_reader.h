@@ -53,6 +53,7 @@ struct PutBack {
   std::vector<std::pair<int, std::uint64_t>> rejected;  ///< (level, line): newer, and found damaged
   std::vector<std::string> regions;                     ///< of which the line held something for this rank
   std::vector<NotThere> left_out;                       ///< of which it says that it has not all
+  std::vector<const RegionSpec*> filled;                ///< whose memory was filled, static ones too: to be handed over
 };
 
 struct ReadOptions {

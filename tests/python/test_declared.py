@@ -397,6 +397,22 @@ def test_an_array_is_not_handed_over_before_it_is_right(start, tmp_path):
     assert len(taken) == 1 and (taken[0] == 1).all()
 
 
+def test_a_region_is_handed_over_when_all_of_a_line_is_there(start, tmp_path):
+    taken, u = [], np.zeros(3)
+    for launch in range(2):
+        run = start(keep=5)
+        run.protect("x", get=lambda: np.zeros(4), set=lambda array: taken.append(array))
+        run.protect("u", u)
+        if launch == 0:
+            for value in (1.0, 2.0):
+                u[:] = value
+                run.checkpoint(now=True)
+            run.close()
+            damage_newest(tmp_path / "ck", np.full(3, 2.0).tobytes())  # of u, behind x
+    assert run.resume().line == 1
+    assert len(taken) == 1
+
+
 def test_what_is_missing_of_an_array_that_comes_back_with_another_length_is_known(start, tmp_path):
     def program(run, length):
         box, u = [np.ones(length)], np.zeros(10)

@@ -142,19 +142,26 @@ bool has_others(MPI_Comm comm) {
          PMPI_Comm_size(comm, &size) == MPI_SUCCESS && (size > 1 || inter != 0);
 }
 
-/// Processes that are not of the phase, and may never make this call: spares.
-bool reaches_beyond(const Phase& phase, MPI_Comm comm) {
-  const Unseen unseen;
-  int inter = 0, size = 0;
-  MPI_Group all = MPI_GROUP_NULL, beyond = MPI_GROUP_NULL;
-  if (PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter != 0) return inter != 0;
-  if (PMPI_Comm_group(comm, &all) != MPI_SUCCESS) return false;
-  if (PMPI_Group_difference(all, phase.group, &beyond) == MPI_SUCCESS) {
-    PMPI_Group_size(beyond, &size);
-    if (beyond != MPI_GROUP_EMPTY) PMPI_Group_free(&beyond);
+/// Of `all`, which is freed.
+bool has_strangers(const Phase& phase, MPI_Group all) {
+  MPI_Group strangers = MPI_GROUP_NULL;
+  int size = 0;
+  if (PMPI_Group_difference(all, phase.group, &strangers) == MPI_SUCCESS) {
+    PMPI_Group_size(strangers, &size);
+    if (strangers != MPI_GROUP_EMPTY) PMPI_Group_free(&strangers);
   }
   PMPI_Group_free(&all);
   return size > 0;
+}
+
+/// Processes that are not of the phase, and may never make this call: spares.
+bool reaches_beyond(const Phase& phase, MPI_Comm comm) {
+  const Unseen unseen;
+  int inter = 0;
+  MPI_Group all = MPI_GROUP_NULL;
+  if (PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || PMPI_Comm_group(comm, &all) != MPI_SUCCESS) return false;
+  if (has_strangers(phase, all)) return true;
+  return inter != 0 && PMPI_Comm_remote_group(comm, &all) == MPI_SUCCESS && has_strangers(phase, all);
 }
 
 /// A thread that is not of the phase, or after one.
