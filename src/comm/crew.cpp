@@ -140,8 +140,8 @@ std::unique_ptr<Watch> Crew::watch_over_making() const {
   return std::make_unique<Watch>(
       2 * options_.timeout,
       "this process took the place of a lost rank, and has waited for others in the making of a communicator for twice "
+      "the option timeout: they keep one of before the repair; it ends. Let all ranks make communicators anew inside "
       "the "
-      "option timeout: they keep one of before the repair; it ends. Let all ranks make communicators anew inside the "
       "body of loop()");
 }
 

@@ -653,8 +653,10 @@ Result<Resumed> Engine::resume(Aside* later) {
   read.lenient = config_.lenient;
   read.had_statics = config_.saved_statics > 0 && config_.saved_statics == static_regions_.changes();
   std::optional<Aside> first;  // an older line may need what the beginning made, which a damaged one would overwrite
-  if (later == nullptr && there->lines.candidates.size() > 1)
-    BACKSTAY_TRY(agree(groups_.app(), open_line_.as_made().empty() ? Result<void>{} : make_aside(first)));
+  if (there->lines.candidates.size() > 1) {
+    const bool overwrites = later == nullptr && !open_line_.as_made().empty();
+    BACKSTAY_TRY(agree(groups_.app(), overwrites ? make_aside(first) : Result<void>{}));
+  }
   Aside* const aside = first ? &*first : later;
   const auto found =
       put_back_newest(there->lines, levels_, {there->statics, companions_, static_regions_}, config_.topology,

@@ -64,8 +64,8 @@ Result<View> memory_for_a_part(const RegionSpec& spec, const Extents& shape);
 void clear_padding(const RegionSpec& spec, std::span<std::byte> elements);
 /// That memory holds now what was to be put back into it. Code::user where the program cannot take it.
 Result<void> hand_over(const RegionSpec& spec);
-/// What a region's callbacks saved, given back to them: by one rank for one, or by `ranks` for this one, of the job
-/// that goes on. Code::user where they fail.
+/// What a region's callbacks saved, given back to them: what this rank saved (`by_one`), or what each of the old ranks
+/// did, in their order, to rank `rank` of `ranks`. Code::user where they fail.
 Result<void> load(const RegionSpec& spec, std::span<const ByteView> saved, bool by_one, int rank, int ranks);
 
 }  // namespace backstay::region

@@ -339,6 +339,14 @@ def test_a_process_that_dies_in_the_end_of_mpi_keeps_nobody_waiting(tmp_path, mo
     assert "sum" in ended.stdout
 
 
+def of_python(directory, text, **options):
+    """What run() is given for a program in Python."""
+    pytest.importorskip("mpi4py")
+    file = directory / "program.py"
+    file.write_text(text)
+    return {"program": sys.executable, "words": (file,), **options}
+
+
 PYTHON = """
 import sys
 import numpy as np
@@ -370,10 +378,7 @@ with backstay.Session() as run:
 @needs_ulfm
 @pytest.mark.parametrize("how", ["spares", "shrink"])
 def test_a_program_in_python_goes_on_with_a_spare_or_with_fewer_ranks(tmp_path, how):
-    pytest.importorskip("mpi4py")
-    file = tmp_path / "program.py"
-    file.write_text(PYTHON)
-    program = {"program": sys.executable, "words": (file,), "every": 5}
+    program = of_python(tmp_path, PYTHON, every=5)
     alone = run(tmp_path / "a", "-n", 3, **program, levels="memory")
     more = {"shrink": "on"} if how == "shrink" else {}
     # A spare that stands by until the second loss finds none left in its turn.
@@ -416,10 +421,7 @@ with backstay.Session() as run:
 @needs_ulfm
 def test_a_loss_wakes_who_reduces_python_objects_with_others_that_live(tmp_path):
     """mpi4py does it in a duplicate of the communicator that nobody sees."""
-    pytest.importorskip("mpi4py")
-    file = tmp_path / "program.py"
-    file.write_text(SPLIT)
-    program = {"program": sys.executable, "words": (file,), "every": 5, "levels": "memory"}
+    program = of_python(tmp_path, SPLIT, every=5, levels="memory")
     alone = run(tmp_path / "a", "-n", 4, **program)
     for seed in range(3):
         flags = ["-n", 4, "--spares", 1, "--nodes", 5, "--kill", f"1@{60 + seed}"]
@@ -456,11 +458,8 @@ with backstay.Session() as run:
 @needs_ulfm
 def test_no_line_is_under_way_while_all_agree_that_loop_has_ended(tmp_path):
     """Open MPI spoils agreements of a process that is inside MPI with another thread (docs/decisions/0011)."""
-    pytest.importorskip("mpi4py")
-    file = tmp_path / "program.py"
-    file.write_text(LOOPS)
-    flags = ["-n", 5, "--spares", 1, "--nodes", 6]
-    ended = run(tmp_path / "a", *flags, program=sys.executable, words=(file,), levels="partner")
+    program = of_python(tmp_path, LOOPS, levels="partner")
+    ended = run(tmp_path / "a", "-n", 5, "--spares", 1, "--nodes", 6, **program)
     assert result(ended, "still") == "0", ended.stderr
     assert result(ended, "bodies") == "50" and " lost" not in ended.stderr, ended.stderr
 
@@ -468,10 +467,7 @@ def test_no_line_is_under_way_while_all_agree_that_loop_has_ended(tmp_path):
 @needs_ulfm
 def test_a_job_shrinks_to_one_rank_and_keeps_its_newest_line(tmp_path):
     """Two failure units carry one parity of two, and one carries none."""
-    pytest.importorskip("mpi4py")
-    file = tmp_path / "program.py"
-    file.write_text(PYTHON)
-    program = {"program": sys.executable, "words": (file,), "every": 5, "levels": "memory"}
+    program = of_python(tmp_path, PYTHON, every=5, levels="memory")
     alone = run(tmp_path / "a", "-n", 4, **program)
     flags = ["-n", 4, "--spares", 1, "--nodes", 5, "--kill", "1@40,3@80,0@120,1@160"]
     ended = run(tmp_path / "b", *flags, **program, shrink="on", memory__redundancy="rs(2,2)")
@@ -722,11 +718,9 @@ def test_the_arrays_of_a_program_in_python_live_until_all_others_have_left_the_b
 @needs_ulfm
 @pytest.mark.parametrize("how", ['raise ValueError("boom")', "sys.exit(3)"])
 def test_a_rank_of_a_program_in_python_that_raises_is_replaced(tmp_path, how):
-    pytest.importorskip("mpi4py")
-    file = tmp_path / "program.py"
     me = f'if os.environ["OMPI_COMM_WORLD_RANK"] == "1" and state.step == 80: {how}'
-    file.write_text("import os" + PYTHON.replace("run.checkpoint()\n", f"run.checkpoint()\n            {me}\n"))
-    program = {"program": sys.executable, "words": (file,), "every": 5}
+    text = "import os" + PYTHON.replace("run.checkpoint()\n", f"run.checkpoint()\n            {me}\n")
+    program = of_python(tmp_path, text, every=5)
     ended = run(tmp_path, "-n", 3, "--spares", 1, **program)
     assert "rank 1 was lost; spare 3" in ended.stderr and "launch 2" not in ended.stderr
     assert result(ended, "ranks") == "3"
@@ -736,10 +730,8 @@ def test_a_rank_of_a_program_in_python_that_raises_is_replaced(tmp_path, how):
 @pytest.mark.parametrize("who", ["True", 'os.environ["OMPI_COMM_WORLD_RANK"] == "1"'])
 def test_a_program_in_python_that_raises_behind_its_session_has_failed(tmp_path, who):
     """Nobody can take a place any more; the job ends, and with the status of those who raised."""
-    pytest.importorskip("mpi4py")
-    file = tmp_path / "program.py"
-    file.write_text("import os" + PYTHON + f'if {who}: raise ValueError("boom")\n')
-    program = {"program": sys.executable, "words": (file,), "every": 5, "timeout": "10"}
+    text = "import os" + PYTHON + f'if {who}: raise ValueError("boom")\n'
+    program = of_python(tmp_path, text, every=5, timeout="10")
     ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, **program)
     assert ended.returncode == 1, ended.stderr
     assert "sum" in ended.stdout and "boom" in ended.stderr
@@ -765,10 +757,7 @@ def test_a_job_of_which_every_process_is_killed_is_not_done(tmp_path):
 
 @needs_ulfm
 def test_a_body_without_resume_is_told_so(tmp_path):
-    pytest.importorskip("mpi4py")
-    file = tmp_path / "program.py"
-    file.write_text(PYTHON.replace("        run.resume()\n", ""))
-    more = {"program": sys.executable, "words": (file,)}
+    more = of_python(tmp_path, PYTHON.replace("        run.resume()\n", ""))
     ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, "--kill", "1@50", **more)
     assert ended.returncode != 0
     assert "a rank was replaced, and checkpoint() was called before resume()" in ended.stderr
