@@ -150,6 +150,7 @@ class _Reader:
         self._captured: dict[int, float] = {}  # line -> when, as far as is known
         self._alive = False  # ranks compute
         self._last = 0.0  # time of the event before
+        self._stood_since: float | None = None  # when the launch fell silent that was killed for it
 
     def read(self) -> History:
         for i, event in enumerate(self._events):
@@ -178,7 +179,9 @@ class _Reader:
 
     def _on_repair(self, time: float, event: dict, _: str) -> None:
         lost = int(event.get("lost", 0))
-        what = f"{lost} rank{'s' if lost != 1 else ''} lost"
+        if lost == 0 and any(loss.back is None for loss in self._out.losses):
+            return  # they met once more for that loss
+        what = f"{lost} rank{'s' if lost > 1 else ''} lost" if lost else "a process lost that was no rank"
         self._out.losses.append(Loss(time - float(event.get("seconds", 0)), what, "replaced by spares"))
 
     def _on_exit(self, time: float, event: dict, _: str) -> None:
@@ -189,7 +192,18 @@ class _Reader:
             return
         how = f"status {status}" if number is None else f"signal {_signal_name(int(number))}"
         self._out.state = f"failed with {how}"
-        self._out.losses.append(Loss(time, f"launch {event.get('attempt')} ended with {how}"))
+        what = f"launch {event.get('attempt')} ended with {how}"
+        began = time if self._stood_since is None else self._stood_since
+        self._stood_since = None
+        waiting = [loss for loss in self._out.losses if loss.back is None]
+        if waiting:  # the launch did not come back from that
+            waiting[-1].what += f"; {what}"
+            waiting[-1].how = Loss.how
+        else:
+            self._out.losses.append(Loss(began, what))
+
+    def _on_hang(self, time: float, event: dict, _: str) -> None:
+        self._stood_since = time - float(event.get("seconds", 0))
 
     def _on_end(self, time: float, event: dict, _: str) -> None:
         self._alive, self._out.state = False, "done"

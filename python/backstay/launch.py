@@ -50,7 +50,7 @@ class Launch:
 
 @dataclass
 class Report:
-    """What became of the job. `reason`: done, stopped, in_use, no_progress, gave_up."""
+    """What became of the job. `reason`: done, stopped, in_use, refused, no_progress, gave_up."""
 
     status: int
     reason: str
@@ -286,6 +286,8 @@ class Supervisor:
         if in_use:
             launch.progress = False  # what was committed meanwhile was the other job's
             return "in_use"
+        if launch.signal is None and self._is_refused():
+            return "refused"
         if launch.attempt > self._job.relaunch:
             return "gave_up"
         recent = self._launches[-STALLED_LAUNCHES:]
@@ -303,6 +305,11 @@ class Supervisor:
             if self._is_asked_to_stop(0.05) or time.monotonic() > deadline:
                 return True
         return False
+
+    def _is_refused(self) -> bool:
+        """The session has said so: an option or a call that can never work."""
+        names = {e.get("event") for e in self._session_events(self._offset)}
+        return "refused" in names and "start" not in names
 
     def _is_asked_to_stop(self, seconds: float) -> bool:
         """Whether a signal has come, or comes in so many seconds."""
@@ -322,6 +329,8 @@ class Supervisor:
                 "stopped": f"the job was asked to end and did, with {how}; the same command goes on from there.",
                 "in_use": f"{directory} is in use by another job ({holder_of(directory / 'lock')}), so this one is not "
                 "launched again: wait until that job ends, stop it, or choose another directory with --dir.",
+                "refused": "the job is not launched again, which would be refused as well: mend what the message above "
+                "names.",
                 "gave_up": f"the job failed with {how}, and {launches} were allowed: see its messages above.",
                 "no_progress": f"the last {STALLED_LAUNCHES} launches ended alike and saved no new line, so another "
                 f"would end the same way: see the messages above (last: {how}).",

@@ -64,10 +64,26 @@ std::string absolute(const std::string& path) {
 
 // ---- open ------------------------------------------------------------------------------------------------------
 
+namespace {
+/// For `backstay run`, which need not launch again what can never work. The directory is the one that it reads: that of
+/// the options may be what is wrong.
+void tell_launcher(Code why) {
+  const bool always = why == Code::invalid_argument || why == Code::unknown_option || why == Code::mismatch;
+  const char* const read = std::getenv("BACKSTAY_DIR");
+  if (always && read != nullptr && std::getenv("_BACKSTAY_RUN_ID") != nullptr)
+    api::Journal(0, api::Log::quiet, read, "").event("refused", {});
+}
+}  // namespace
+
 Session::Impl::Impl(Alone, const Options& options) {
-  auto alone_comm = comm::make_self_comm();
-  settle(settings_of(options), *alone_comm);
-  start(std::move(alone_comm));
+  try {
+    auto alone_comm = comm::make_self_comm();
+    settle(settings_of(options), *alone_comm);
+    start(std::move(alone_comm));
+  } catch (const Error& e) {
+    tell_launcher(e.code());
+    throw;
+  }
 }
 
 #if BACKSTAY_HAVE_MPI
@@ -140,6 +156,17 @@ void Session::Impl::leave_mpi() {
 }
 
 void Session::Impl::open_mpi(MPI_Comm comm, const Result<api::Settings>& settings) {
+  try {
+    open_among(comm, settings);
+  } catch (const Error& e) {
+    int rank_there = 0;
+    if (comm != MPI_COMM_NULL) MPI_Comm_rank(comm, &rank_there);
+    if (rank_there == 0) tell_launcher(e.code());
+    throw;
+  }
+}
+
+void Session::Impl::open_among(MPI_Comm comm, const Result<api::Settings>& settings) {
   int between_groups = 0;
   if (comm != MPI_COMM_NULL) MPI_Comm_test_inter(comm, &between_groups);
   if (between_groups != 0)
@@ -160,6 +187,13 @@ void Session::Impl::open_mpi(MPI_Comm comm, const Result<api::Settings>& setting
   if (settings_.shrink && settings_.spares == 0)
     journal_->say(
         "the option shrink is on and spares is 0: only a job with spares goes on after a loss; give it at least one");
+  const auto dies_with_a_rank = [](const engine::LevelConfig& level) {
+    return level.kind == engine::LevelKind::memory && level.parity.p == 0;
+  };
+  if (settings_.spares > 0 && std::ranges::all_of(settings_.levels, dies_with_a_rank))
+    journal_->say(
+        "no level keeps what a lost rank held in memory, so that after a loss all begin anew: give the level "
+        "redundancy, as memory.redundancy=rs(4,1), or add partner, local or shared to the levels");
   if (courier_ && !settings_.progress_in_calls)
     journal_->say(
         "MPI was initialised without MPI_THREAD_MULTIPLE: checkpoints make progress inside calls of backstay only");

@@ -141,6 +141,7 @@ class Session::Impl {
 #if BACKSTAY_HAVE_MPI
   void start_mpi(int* argc, char*** argv, const Result<api::Settings>& settings);
   void open_mpi(MPI_Comm comm, const Result<api::Settings>& settings);
+  void open_among(MPI_Comm comm, const Result<api::Settings>& settings);
   void open_with_spares(MPI_Comm comm);
   [[nodiscard]] comm::FailureUnits own_units() const;
   void stand_by();

@@ -37,7 +37,7 @@ class Rank {
     config.program = "engine_test";
     if (adjust) adjust(config);
     EngineHooks hooks;
-    hooks.say = [](const std::string&) {};
+    hooks.say = [this](const std::string& sentence) { sentences.push_back(sentence); };
     if (said_of_others != nullptr)
       hooks.say_of_others = [said_of_others](const std::string& sentence) { said_of_others->push_back(sentence); };
     hooks.settled = [this](const Settled& s, const std::string&) {
@@ -73,6 +73,7 @@ class Rank {
 
   std::vector<double> u;
   std::string trouble;
+  std::vector<std::string> sentences;
   std::unique_ptr<Engine> engine;  // ends first: its thread writes to `trouble`
 
  private:
@@ -400,13 +401,21 @@ TEST_F(EngineTest, what_one_level_with_parity_cannot_bear_a_second_one_does) {
 TEST_F(EngineTest, a_line_at_several_levels_is_put_back_from_the_one_expected_to_be_faster) {
   write(4, {level(LevelKind::local), level(LevelKind::shared)}, {1, 2});
   for (const std::string slow : {"local", "shared"}) {
+    const std::string fast = slow == "local" ? "shared" : "local";
     comm::run_ranks(4, [&](comm::Comm& comm) {
       Rank rank(comm, dir_, {level(LevelKind::local), level(LevelKind::shared)}, 2, [&](EngineConfig& config) {
         if (comm.rank() == 2) config.wrap_store = with_slow_reads(slow);
       });
       const auto found = rank.engine->resume();
       ASSERT_TRUE(found.ok()) << found.failure().what;
-      EXPECT_EQ(found->level, slow == "local" ? "shared" : "local");
+      EXPECT_EQ(found->level, fast);
+      EXPECT_TRUE(std::ranges::any_of(rank.sentences,
+                                      [&](const std::string& sentence) {
+                                        return sentence.starts_with(cat("line 2 is taken from level ", fast, " (")) &&
+                                               sentence.find(cat(" expected), not from ", slow, " (")) !=
+                                                   std::string::npos;
+                                      }))
+          << "which, and why: " << (rank.sentences.empty() ? "nothing was said" : rank.sentences.back());
       for (double x : rank.u) EXPECT_EQ(x, 2);
     });
   }

@@ -90,10 +90,18 @@ Result<void> choose_level(Inventory& inventory, const std::vector<Level>& levels
   std::size_t best = 0;
   for (std::size_t i = 1; i < equals; ++i)
     if (seconds(i) * much_faster < seconds(best)) best = i;
-  if (best == 0) return {};
-  const auto name = [&](std::size_t i) { return levels[static_cast<std::size_t>(lines[i].level)].name; };
-  say(cat("line ", lines[0].line, " is taken from level ", name(best), ", where it is expected to take ",
-          human_seconds(seconds(best)), ", not from level ", name(0), " (", human_seconds(seconds(0)), ")"));
+  const auto expected_of = [&](std::size_t i) {
+    return cat(levels[static_cast<std::size_t>(lines[i].level)].name, " (", human_seconds(seconds(i)), " expected)");
+  };
+  std::string others;
+  bool is_fastest = true;
+  for (std::size_t i = 0; i < equals; ++i) {
+    if (i == best) continue;
+    others += cat(others.empty() ? "" : " or ", expected_of(i));
+    is_fastest = is_fastest && seconds(best) <= seconds(i);
+  }
+  say(cat("line ", lines[0].line, " is taken from level ", expected_of(best), ", not from ", others,
+          is_fastest ? "" : cat(": only one that is ", much_faster, " times faster is taken before it")));
   const auto chosen = lines.begin() + static_cast<std::ptrdiff_t>(best);
   std::rotate(lines.begin(), chosen, chosen + 1);
   return {};

@@ -61,7 +61,9 @@ TEST(parity_groups, too_few_units_are_refused) {
   const auto groups = plan_groups({0, 0, 1, 1}, 2, 2);
   ASSERT_FALSE(groups.ok());
   EXPECT_EQ(groups.failure().what,
-            "parity for 2 lost failure units needs at least 3 of them and this job has 2: choose fewer parities or "
+            "parity for 2 lost failure units needs ranks (spares do not count) in at least 3 of them, and this job has "
+            "ranks in "
+            "2: choose fewer parities or "
             "smaller units");
   EXPECT_FALSE(plan_groups({0, 1}, 255, 1).ok());
 }

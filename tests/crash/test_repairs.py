@@ -763,6 +763,29 @@ def test_a_body_without_resume_is_told_so(tmp_path):
     assert "a rank was replaced, and checkpoint() was called before resume()" in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"levels": "memory", "memory__redundancy": "rs(3,5)"}, "needs ranks (spares do not count) in at least 6"),
+        ({"levels": "ram"}, "the option levels is 'ram'"),
+    ],
+    ids=["while-it-opens", "option"],
+)
+def test_what_would_be_refused_again_is_not_launched_again(tmp_path, options, sentence):
+    ended = run(tmp_path, "-n", 3, "--relaunch", 5, program=LOOPER, words=("20",), **options)
+    assert ended.returncode != 0 and sentence in ended.stderr, ended.stderr
+    assert "the job is not launched again, which would be refused as well" in ended.stderr
+    assert len(events(tmp_path, "launch")) == 1
+
+
+@needs_ulfm
+@pytest.mark.parametrize("levels", ["memory", "memory,shared"])
+def test_spares_beside_levels_that_keep_nothing_of_a_lost_rank_are_told_so(tmp_path, levels):
+    ended = run(tmp_path, "-n", 2, "--spares", 1, program=LOOPER, words=("20",), levels=levels)
+    assert ended.returncode == 0
+    assert ("after a loss all begin anew" in ended.stderr) == (levels == "memory")
+
+
 def test_more_spares_than_processes_are_refused(tmp_path):
     environment = {**os.environ, "BACKSTAY_SPARES": "2", "BACKSTAY_DIR": str(tmp_path / "ck")}
     command = [MPIRUN, *("--oversubscribe", "--allow-run-as-root")[: 2 if os.geteuid() == 0 else 1]]

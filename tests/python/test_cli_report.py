@@ -53,6 +53,32 @@ def test_losses_are_told_with_what_they_cost(tmp_path):
     assert (shared["lines"], shared["bytes_per_second"], shared["given_up"]) == (1, 2000, 1)
 
 
+FALLEN_SILENT = [
+    *LAUNCHED_AGAIN[:5],
+    (20, "start", {"program": "a", "ranks": 8}),
+    (20, "repair", {"lost": 1, "seconds": 0.5}),
+    (20, "repair", {"lost": 0, "seconds": 0.1}),
+]
+
+
+def test_what_comes_of_one_loss_is_one_failure(tmp_path):
+    """They meet twice, nobody goes on, and the next launch does."""
+    again = [(22, "exit", {"attempt": 1, "status": 1, "signal": None, "seconds": 22}), *LAUNCHED_AGAIN[8:11]]
+    report = backstay("report", write(tmp_path / "ck", FALLEN_SILENT + again), "--json").json
+    (loss,) = report["failures"]
+    assert loss["what"] == "1 rank lost; launch 1 ended with status 1"
+    assert loss["how"] == "launched again, resumed from line 1"
+    assert (loss["time"], loss["stood_still"], loss["lost_work"]) == (19.5, 8.5, 9.5)
+
+
+def test_time_in_silence_is_not_counted_as_work(tmp_path):
+    killed = {"attempt": 1, "status": 137, "signal": 9, "seconds": 60}
+    again = [(time + 50, event, values) for time, event, values in LAUNCHED_AGAIN[8:11]]
+    events = [*LAUNCHED_AGAIN[:5], (60, "hang", {"attempt": 1, "seconds": 45}), (61, "exit", killed), *again]
+    (loss,) = backstay("report", write(tmp_path / "ck", events), "--json").json["failures"]
+    assert (loss["time"], loss["stood_still"], loss["lost_work"]) == (15, 63, 5)
+
+
 class Tags(HTMLParser):
     """Every tag that is opened is closed, in its order."""
 
