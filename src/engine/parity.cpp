@@ -177,8 +177,8 @@ struct Part {
   std::string data_name;  ///< empty: a holder of parity without data
   std::string parity_name;
   std::uint64_t data_size = 0;
-  std::unique_ptr<store::File> data;
-  std::unique_ptr<store::File> parity;
+  std::shared_ptr<store::File> data;  ///< MPI may read what a file in memory holds
+  std::shared_ptr<store::File> parity;
   format::ParityHeader header;  ///< of what is left
   std::optional<Sums> sums;
   std::string trouble;
@@ -352,14 +352,16 @@ class Rebuilder {
     who.owners = about.owners;
     if (std::find(who.members.begin(), who.members.end(), comm_.rank()) == who.members.end()) return {};
     redundancy::ShardAccess access;
-    access.keep = std::make_shared<int>(0);  // read() gives its room only
+    auto files = std::make_shared<std::vector<std::shared_ptr<store::File>>>();
+    for (const auto& [member, part] : parts_) files->insert(files->end(), {part.data, part.parity});
+    access.keep = std::move(files);
     access.read = [&](int m, int shard, std::uint64_t offset, MutableByteView room) -> Result<ByteView> {
       Part& part = parts_.at({g, static_cast<std::size_t>(m)});
-      if (auto read = read_shard(part, about, shard, offset, room); !read) {
-        if (part.trouble.empty()) part.trouble = read.failure().what;
-      }
-      part.sums->add(shard, room);
-      return ByteView(room);
+      const auto read = read_shard(part, about, shard, offset, room);
+      if (!read && part.trouble.empty()) part.trouble = read.failure().what;
+      const ByteView bytes = read ? *read : ByteView(room);
+      part.sums->add(shard, bytes);
+      return bytes;
     };
     access.write = [&](int m, int shard, std::uint64_t offset, ByteView bytes) -> Result<void> {
       Part& part = parts_.at({g, static_cast<std::size_t>(m)});
@@ -373,15 +375,17 @@ class Rebuilder {
     return {};
   }
 
-  static Result<void> read_shard(Part& part, const format::GroupOfParity& about, int shard, std::uint64_t offset,
-                                 MutableByteView room) {
+  static Result<ByteView> read_shard(Part& part, const format::GroupOfParity& about, int shard, std::uint64_t offset,
+                                     MutableByteView room) {
     const int k = stripes_of(about).k();
-    if (shard >= k) return part.parity->read_at(format::parity_offset(about.chunk, shard - k) + offset, room);
+    if (shard >= k) return part.parity->bytes_at(format::parity_offset(about.chunk, shard - k) + offset, room);
     const std::uint64_t begin = static_cast<std::uint64_t>(shard) * about.chunk + offset;
     const std::uint64_t there =
         part.data_size > begin ? std::min<std::uint64_t>(room.size(), part.data_size - begin) : 0;
+    if (there == room.size()) return part.data->bytes_at(begin, room);
     std::fill(room.begin() + static_cast<std::ptrdiff_t>(there), room.end(), std::byte{0});
-    return there == 0 ? Result<void>{} : part.data->read_at(begin, room.first(there));
+    if (there > 0) BACKSTAY_TRY(part.data->read_at(begin, room.first(there)));
+    return ByteView(room);
   }
 
   static Result<void> write_shard(Part& part, const format::GroupOfParity& about, int shard, std::uint64_t offset,

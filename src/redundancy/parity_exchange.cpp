@@ -31,16 +31,17 @@ class WaveExchange {
   WaveExchange(comm::Comm& comm, const ParityGroup& group, const Stripes& stripes, const ErasureCode& code,
                const Wave& wave, const ShardAccess& access, std::uint64_t piece)
       : comm_(comm), group_(group), stripes_(stripes), wave_(wave), access_(access), piece_(piece) {
-    for (const auto& work : wave_) maps_.push_back(is_mine(work.worker) ? map_of(code, work) : std::nullopt);
+    for (const auto& work : wave_.works) maps_.push_back(is_mine(work.worker) ? map_of(code, work) : std::nullopt);
     for (auto& slot : slots_) slot = make_slot();
   }
 
   Result<void> run(std::uint64_t chunk) {
-    const std::uint64_t pieces = (chunk + piece_ - 1) / piece_;
-    for (std::uint64_t i = 0; i <= pieces; ++i) {
-      if (i < pieces) BACKSTAY_TRY(start_gathering(i * piece_, std::min(piece_, chunk - i * piece_), slots_[i % 2]));
+    const std::uint64_t round = piece_ * static_cast<std::uint64_t>(wave_.turns);
+    const std::uint64_t rounds = (chunk + round - 1) / round;
+    for (std::uint64_t i = 0; i <= rounds; ++i) {
+      if (i < rounds) BACKSTAY_TRY(start_gathering(i * round, chunk, slots_[i % 2]));
       if (i > 0) BACKSTAY_TRY(make_and_spread(slots_[(i - 1) % 2]));
-      if (i < pieces) BACKSTAY_TRY(comm::finish(gathering_));
+      if (i < rounds) BACKSTAY_TRY(comm::finish(gathering_));
     }
     return outcome_;
   }
@@ -48,14 +49,14 @@ class WaveExchange {
  private:
   /// What a piece of one work takes on this rank.
   struct Shards {
+    std::uint64_t offset = 0;
+    std::size_t bytes = 0;         // 0: the chunk has ended before
     std::vector<Bytes> rooms;      // by input: gathered, or read to be sent
     std::vector<ByteView> inputs;  // the worker's, wherever they lie
     std::vector<Bytes> made;       // by output: made here, or given to this rank
   };
   /// A piece on its way. MPI may hold on to it after a failure, so it is shared.
   struct Slot {
-    std::uint64_t offset = 0;
-    std::size_t bytes = 0;
     std::vector<Shards> works;
     comm::Keep keep;
   };
@@ -72,9 +73,12 @@ class WaveExchange {
 
   std::shared_ptr<Slot> make_slot() const {
     auto slot = std::make_shared<Slot>();
-    for (const auto& work : wave_)
-      slot->works.push_back({std::vector<Bytes>(work.inputs.size()), std::vector<ByteView>(work.inputs.size()),
-                             std::vector<Bytes>(work.outputs.size())});
+    for (const auto& work : wave_.works) {
+      Shards& shards = slot->works.emplace_back();
+      shards.rooms.resize(work.inputs.size());
+      shards.inputs.resize(work.inputs.size());
+      shards.made.resize(work.outputs.size());
+    }
     slot->keep = access_.keep;
     return slot;
   }
@@ -84,16 +88,16 @@ class WaveExchange {
   }
 
   /// A member's bytes of a stripe, in `room` or where they lie.
-  ByteView read(int stripe, int member, const Slot& slot, Bytes& room) {
-    room.resize(slot.bytes);
-    auto bytes = access_.read(member, stripes_.shard(stripe, member), slot.offset, room);
+  ByteView read(int stripe, int member, const Shards& shards, Bytes& room) {
+    room.resize(shards.bytes);
+    auto bytes = access_.read(member, stripes_.shard(stripe, member), shards.offset, room);
     if (bytes) return *bytes;
     keep_failure(bytes.failure());
     return room;
   }
 
-  void write(int stripe, int member, const Slot& slot, ByteView bytes) {
-    keep_failure(access_.write(member, stripes_.shard(stripe, member), slot.offset, bytes));
+  void write(int stripe, int member, const Shards& shards, ByteView bytes) {
+    keep_failure(access_.write(member, stripes_.shard(stripe, member), shards.offset, bytes));
   }
 
   Result<void> start(std::vector<std::unique_ptr<comm::Pending>>& under_way, int to, ByteView out, int from,
@@ -104,52 +108,61 @@ class WaveExchange {
     return {};
   }
 
-  /// All ranks go through works and members in one order, so that messages meet.
-  Result<void> start_gathering(std::uint64_t offset, std::uint64_t bytes, const std::shared_ptr<Slot>& slot) {
-    slot->offset = offset;
-    slot->bytes = static_cast<std::size_t>(bytes);
+  /// A round of pieces, the first of which begins at `offset`. All ranks go through works and members in one order, so
+  /// that messages meet.
+  Result<void> start_gathering(std::uint64_t offset, std::uint64_t chunk, const std::shared_ptr<Slot>& slot) {
     gathering_.clear();
-    for (std::size_t w = 0; w < wave_.size(); ++w) {
-      const auto& work = wave_[w];
+    for (std::size_t w = 0; w < wave_.works.size(); ++w) {
       Shards& shards = slot->works[w];
-      for (std::size_t i = 0; i < work.inputs.size(); ++i) {
-        const int member = work.inputs[i];
-        Bytes& room = shards.rooms[i];
-        if (is_mine(member)) {
-          const ByteView mine = read(work.stripe, member, *slot, room);
-          if (is_mine(work.worker))
-            shards.inputs[i] = mine;
-          else
-            BACKSTAY_TRY(start(gathering_, rank(work.worker), mine, 0, {}, gather_tag, slot));
-        } else if (is_mine(work.worker)) {
-          room.resize(slot->bytes);
-          shards.inputs[i] = room;
-          BACKSTAY_TRY(start(gathering_, 0, {}, rank(member), room, gather_tag, slot));
-        }
+      shards.offset = offset + piece_ * static_cast<std::uint64_t>(wave_.works[w].turn);
+      shards.bytes = shards.offset < chunk ? static_cast<std::size_t>(std::min(piece_, chunk - shards.offset)) : 0;
+      if (shards.bytes > 0) BACKSTAY_TRY(give_or_gather(wave_.works[w], shards, slot));
+    }
+    return {};
+  }
+
+  Result<void> give_or_gather(const StripeWork& work, Shards& shards, const std::shared_ptr<Slot>& slot) {
+    for (std::size_t i = 0; i < work.inputs.size(); ++i) {
+      const int member = work.inputs[i];
+      Bytes& room = shards.rooms[i];
+      if (is_mine(member)) {
+        const ByteView mine = read(work.stripe, member, shards, room);
+        if (is_mine(work.worker))
+          shards.inputs[i] = mine;
+        else
+          BACKSTAY_TRY(start(gathering_, rank(work.worker), mine, 0, {}, gather_tag, slot));
+      } else if (is_mine(work.worker)) {
+        room.resize(shards.bytes);
+        shards.inputs[i] = room;
+        BACKSTAY_TRY(start(gathering_, 0, {}, rank(member), room, gather_tag, slot));
       }
     }
     return {};
   }
 
-  /// The arithmetic on a gathered piece; its results go to whose they are, and are written there.
+  /// The arithmetic on what was gathered; its results go to whose they are, and are written there.
   Result<void> make_and_spread(const std::shared_ptr<Slot>& slot) {
     std::vector<std::unique_ptr<comm::Pending>> spreading;
-    for (std::size_t w = 0; w < wave_.size(); ++w) BACKSTAY_TRY(make_or_take(w, spreading, slot));
+    for (std::size_t w = 0; w < wave_.works.size(); ++w)
+      if (slot->works[w].bytes > 0) BACKSTAY_TRY(make_or_take(w, spreading, slot));
     BACKSTAY_TRY(comm::finish(spreading));
-    for (std::size_t w = 0; w < wave_.size(); ++w)
-      for (std::size_t i = 0; i < wave_[w].outputs.size(); ++i)
-        if (is_mine(wave_[w].outputs[i])) write(wave_[w].stripe, wave_[w].outputs[i], *slot, slot->works[w].made[i]);
+    for (std::size_t w = 0; w < wave_.works.size(); ++w) {
+      const auto& work = wave_.works[w];
+      const Shards& shards = slot->works[w];
+      for (std::size_t i = 0; i < work.outputs.size() && shards.bytes > 0; ++i)
+        if (is_mine(work.outputs[i])) write(work.stripe, work.outputs[i], shards, shards.made[i]);
+    }
     return {};
   }
 
   Result<void> make_or_take(std::size_t w, std::vector<std::unique_ptr<comm::Pending>>& spreading,
                             const std::shared_ptr<Slot>& slot) {
-    const auto& work = wave_[w];
+    const auto& work = wave_.works[w];
     Shards& shards = slot->works[w];
     std::vector<MutableByteView> made;
     for (std::size_t i = 0; i < work.outputs.size(); ++i) {
       if (!maps_[w] && !is_mine(work.outputs[i])) continue;
-      shards.made[i].resize(slot->bytes);
+      shards.made[i].resize(shards.bytes);
       made.emplace_back(shards.made[i]);
     }
     if (maps_[w]) maps_[w]->apply(shards.inputs, made);
@@ -183,22 +196,29 @@ std::vector<Wave> plan_encoding(const Stripes& stripes) {
     StripeWork work{stripe, stripes.member(stripe, stripes.k()), {}, {}};
     for (int shard = 0; shard < stripes.n; ++shard)
       (shard < stripes.k() ? work.inputs : work.outputs).push_back(stripes.member(stripe, shard));
-    wave.push_back(std::move(work));
+    wave.works.push_back(std::move(work));
   }
   return {wave};
 }
 
 std::vector<Wave> plan_rebuild(const Stripes& stripes, const std::vector<int>& lost) {
   const auto left = all_but(stripes.n, lost);
+  const int workers = static_cast<int>(left.size());
   std::vector<Wave> waves;
-  for (int stripe = 0; stripe < stripes.n; ++stripe) {
-    const auto turn = static_cast<std::size_t>(stripe) % left.size();
-    if (turn == 0) waves.emplace_back();
-    // The worker and those behind it, so that no member always reads and none never does.
-    StripeWork work{stripe, left[turn], {}, lost};
-    for (int i = 0; i < stripes.k(); ++i)
-      work.inputs.push_back(left[(turn + static_cast<std::size_t>(i)) % left.size()]);
-    waves.back().push_back(std::move(work));
+  for (int first = 0; first < stripes.n; first += workers) {
+    Wave wave;
+    const int count = std::min(workers, stripes.n - first);
+    wave.turns = workers / count;
+    for (int stripe = first; stripe < first + count; ++stripe)
+      for (int turn = 0; turn < wave.turns; ++turn) {
+        const int place = (stripe - first) * wave.turns + turn;
+        StripeWork work{stripe, left[static_cast<std::size_t>(place)], {}, lost, turn};
+        // One stripe's differ from another's, so that no member always reads and none never does.
+        for (int i = 0; i < stripes.k(); ++i)
+          work.inputs.push_back(left[static_cast<std::size_t>((stripe + i) % workers)]);
+        wave.works.push_back(std::move(work));
+      }
+    waves.push_back(std::move(wave));
   }
   return waves;
 }

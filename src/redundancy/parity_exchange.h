@@ -17,15 +17,21 @@ namespace backstay::redundancy {
 struct StripeWork {
   int stripe = 0;
   int worker = 0;            ///< gathers the inputs and does the arithmetic
-  std::vector<int> inputs;   ///< k members
+  std::vector<int> inputs;   ///< k members, the same for all of a stripe
   std::vector<int> outputs;  ///< members whose shards are made
+  int turn = 0;              ///< of the pieces of the chunk: this one, and from there on one in `turns`
 };
-/// Works that go on at the same time: no member is the worker of two.
-using Wave = std::vector<StripeWork>;
+/// Works that go on at the same time: no member is the worker of two. Those of one stripe stand in order of their
+/// turns, so that the bytes of each shard are read, and written, in order.
+struct Wave {
+  std::vector<StripeWork> works;
+  int turns = 1;  ///< works that share each stripe
+};
 
 /// All parity: each member works on one stripe, whose first parity it keeps.
 std::vector<Wave> plan_encoding(const Stripes& stripes);
-/// All shards of the members in `lost` (at most p), by the others in turn.
+/// All shards of the members in `lost` (at most p), by the others in turn. Stripes that are too few to keep all of them
+/// at work are shared.
 std::vector<Wave> plan_rebuild(const Stripes& stripes, const std::vector<int>& lost);
 
 /// The shards of the members for which a rank acts, as the exchange reads and writes them. `offset` counts from the

@@ -74,6 +74,13 @@ class Content {
     return n;
   }
 
+  /// Where they lie, as far as they are there.
+  ByteView bytes(std::uint64_t offset, std::size_t wanted) {
+    const std::shared_lock lock(mutex_);
+    if (offset >= size_) return {};
+    return {pages_.data() + offset, static_cast<std::size_t>(std::min<std::uint64_t>(wanted, size_ - offset))};
+  }
+
   std::uint64_t size() {
     const std::shared_lock lock(mutex_);
     return size_;
@@ -124,6 +131,12 @@ class MemoryFile final : public File {
     const std::size_t got = content_->read(offset, bytes);
     if (got == bytes.size()) return {};
     return ends_early(path_, offset, got, bytes.size());
+  }
+
+  Result<ByteView> bytes_at(std::uint64_t offset, MutableByteView room) override {
+    const ByteView bytes = content_->bytes(offset, room.size());
+    if (bytes.size() == room.size()) return bytes;
+    return ends_early(path_, offset, bytes.size(), room.size());
   }
 
   Result<std::uint64_t> size() override { return content_->size(); }

@@ -19,6 +19,11 @@ class File {
   virtual Result<void> write_at(std::uint64_t offset, ByteView bytes) = 0;
   /// Fills `bytes` from `offset`; Code::corrupt if the file ends before.
   virtual Result<void> read_at(std::uint64_t offset, MutableByteView bytes) = 0;
+  /// The same bytes, in `room` or where they lie. That stays so while the file is open and nobody writes into it.
+  virtual Result<ByteView> bytes_at(std::uint64_t offset, MutableByteView room) {
+    if (auto read = read_at(offset, room); !read) return read.failure();
+    return ByteView(room);
+  }
   virtual Result<std::uint64_t> size() = 0;
   /// Cuts or extends (with zeros) to `size`.
   virtual Result<void> resize(std::uint64_t size) = 0;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -95,8 +96,13 @@ TEST_P(StoreContract, awkward_sizes_come_back_as_they_were_written) {
       auto file = to_write("f");
       ASSERT_TRUE(file->write_at(offset, wrote).ok());
       Bytes read(size);
-      ASSERT_TRUE(store.open_to_read("f").value()->read_at(offset, read).ok());
+      const auto again = store.open_to_read("f").value();
+      ASSERT_TRUE(again->read_at(offset, read).ok());
       EXPECT_EQ(read, wrote) << size << " bytes at " << offset;
+      Bytes room(size);
+      const auto there = again->bytes_at(offset, room);
+      ASSERT_TRUE(there.ok());
+      EXPECT_TRUE(std::ranges::equal(*there, wrote)) << size << " bytes at " << offset << ", where they lie";
     }
   }
 }
@@ -183,6 +189,8 @@ TEST_P(StoreContract, reading_past_the_end_is_corrupt_and_says_where) {
     EXPECT_NE(result.failure().what.find("short ends at byte " + std::to_string(size)), std::string::npos)
         << result.failure().what;
     EXPECT_EQ(code_of(store.open_to_read("short").value()->read_at(size + 5000, into)), Code::corrupt);
+    EXPECT_EQ(code_of(store.open_to_read("short").value()->bytes_at(0, into)), Code::corrupt);
+    EXPECT_EQ(code_of(store.open_to_read("short").value()->bytes_at(size + 5000, into)), Code::corrupt);
   }
 }
 
