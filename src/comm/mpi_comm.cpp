@@ -46,10 +46,11 @@ Result<bool> advance(Operation& operation, Gate& gate) {
 }
 
 /// Carries `operation` on until it is done, on a thread that may call MPI.
-Result<void> poll(Operation& operation, Gate& gate, const Waits& waits) {
+Result<void> poll(Operation& operation, const MpiOptions& options, const Waits& waits) {
   BoundedWait wait(waits.timeout);
-  for (Backoff backoff;; backoff.sleep()) {
-    const auto done = advance(operation, gate);
+  const auto at_first = options.waits_in_background ? std::chrono::microseconds{} : Backoff::of_a_message;
+  for (Backoff backoff(Backoff::usual, at_first);; backoff.sleep()) {
+    const auto done = advance(operation, *options.gate);
     if (!done) return done.failure();
     if (*done) return {};
     if (wait.is_over(waits)) return not_done_within(wait.bound());
@@ -84,7 +85,7 @@ class Communicator {
   /// Carries `operation` on until it is done. After a failure MPI keeps what it was given, and the handle stays.
   Result<void> finish(const std::shared_ptr<Operation>& operation) {
     if (!mpi_is_running()) return abandon(operation, too_late());
-    auto done = may_call_mpi() ? poll(*operation, *options_.gate, waits_)
+    auto done = may_call_mpi() ? poll(*operation, options_, waits_)
                                : options_.courier->run(step_of(operation), bound_of_courier());
     if (!done) return abandon(operation, done.failure());
     return {};
@@ -296,6 +297,7 @@ Result<std::unique_ptr<Comm>> MpiComm::do_duplicate() { return duplicate_with(gr
 Result<std::unique_ptr<Comm>> MpiComm::do_duplicate_for_background() {
   MpiOptions options = group_->options();
   options.courier = options.background_courier;
+  options.waits_in_background = true;
   options.gate = std::make_shared<Gate>();
   return duplicate_with(options);
 }
@@ -495,7 +497,7 @@ Result<std::unique_ptr<Comm>> make_mpi_comm(MPI_Comm comm, const MpiOptions& opt
   const auto operation = duplication(comm, made);
   const OurCall ours;
   const auto done =
-      options.alarm ? check(MPI_Comm_dup(comm, made.get())) : poll(*operation, *options.gate, {options.timeout});
+      options.alarm ? check(MPI_Comm_dup(comm, made.get())) : poll(*operation, options, {options.timeout});
   if (!done) {
     keep_forever(operation);
     if (options.alarm && done.failure().code == Code::comm) options.alarm->ring();

@@ -68,6 +68,7 @@ struct MpiOptions {
   /// Rung when MPI fails in one of these groups, which it then ends for all ranks; null: none.
   std::shared_ptr<Alarm> alarm = {};
   Courier* background_courier = nullptr;  ///< the `courier` of groups made by duplicate_for_background()
+  bool waits_in_background = false;       ///< so that others lose no time by its waits
 };
 
 /// Collective over `comm`, which is duplicated (errors return, they do not abort) and freed with the result.

@@ -11,14 +11,21 @@ namespace backstay::comm {
 
 /// Sleeps between looks at something that another rank must do: each time a sixteenth of what was waited so far, from
 /// 20 microseconds to 1 millisecond. What takes long is looked at seldom, and found little later than it happens.
+///
+/// A sleep lasts for 50 microseconds more than was asked (Linux, timer slack), which is longer than most messages
+/// between ranks that are there. `at_first`: so long others are let run instead, where a program waits for nothing
+/// else.
 class Backoff {
  public:
   static constexpr std::chrono::microseconds usual{1000};
   static constexpr std::chrono::microseconds for_days{10000};  ///< what may well never happen
+  static constexpr std::chrono::microseconds of_a_message{50};
 
-  explicit Backoff(std::chrono::microseconds longest = usual) : longest_(longest) {}
+  explicit Backoff(std::chrono::microseconds longest = usual, std::chrono::microseconds at_first = {})
+      : longest_(longest), at_first_(at_first) {}
   void sleep() {
     const std::chrono::nanoseconds waited = Clock::now() - start_;
+    if (waited < at_first_) return std::this_thread::yield();
     std::this_thread::sleep_for(std::clamp<std::chrono::nanoseconds>(waited / 16, shortest, longest_));
   }
 
@@ -26,6 +33,7 @@ class Backoff {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::microseconds shortest{20};
   std::chrono::microseconds longest_;
+  std::chrono::microseconds at_first_;
   Clock::time_point start_ = Clock::now();
 };
 
