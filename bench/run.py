@@ -103,9 +103,8 @@ def mpirun(
     ranks: int, *command: str, env: dict[str, str] | None = None, bound: float = 1800, flags: tuple[str, ...] = ()
 ) -> str:
     """The standard output of a job, or an exception with what it said; never longer than `bound` seconds."""
-    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     done = subprocess.run(
-        ["mpirun", *root, *flags, "--oversubscribe", "-n", str(ranks), *command],
+        launch_of(ranks, command, flags),
         capture_output=True,
         text=True,
         timeout=bound,
@@ -114,6 +113,24 @@ def mpirun(
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
     return done.stdout
+
+
+def launch_of(ranks: int, command: tuple[str, ...], flags: tuple[str, ...]) -> list[str]:
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    return ["mpirun", *root, *flags, "--oversubscribe", "-n", str(ranks), *command]
+
+
+def time_rows(ranks: int, *command: str, env: dict[str, str], bound: float, flags: tuple[str, ...] = ()) -> dict:
+    """Seconds of a whole job, and from the first row of its table (a line that begins with a number) to the last."""
+    words = ["timeout", "-k", "5", str(bound), *launch_of(ranks, command, flags)]
+    start, rows = time.monotonic(), []
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, **env}
+    ) as job:
+        rows = [time.monotonic() for line in job.stdout if line.split()[:1] and line.split()[0].isdigit()]
+    if job.returncode != 0 or len(rows) < 2:
+        raise RuntimeError(f"{' '.join(command)} ended with {job.returncode} and {len(rows)} rows")
+    return {"job": time.monotonic() - start, "steps": rows[-1] - rows[0]}
 
 
 def where(store: Path) -> str:
@@ -182,37 +199,32 @@ def measure_parity(build: Path, repeats: int) -> list[dict]:
 
 
 def measure_weight(build: Path, n: int, steps: int, pairs: int) -> dict:
-    """tgv in a session with spares, in loop(), with no checkpoint due, against tgv without any of it."""
+    """tgv in a session with spares, in loop(), with no checkpoint due, against tgv without any of it. `longer`: its
+    steps; `job_longer`: with the start of one process more, and its end, which a run of days has once, too."""
     directory = Path(tempfile.mkdtemp(prefix="backstay-bench-", dir=SHM))
     ranks = os.cpu_count() or 1
-    env = {"BACKSTAY_DIR": str(directory / "checkpoints"), "BACKSTAY_EVERY": "1000000", "BACKSTAY_LOG": "quiet"}
-    env |= {"BACKSTAY_SPARES": "1", "BACKSTAY_LEVELS": "memory", "OMPI_MCA_mpi_yield_when_idle": "1"}
-    numbers = ["--n", str(n), "--steps", str(steps), "--csv", str(directory / "x.csv"), "--quiet"]
+    usual = {"OMPI_MCA_mpi_yield_when_idle": "1"}
+    spared = {"BACKSTAY_DIR": str(directory / "checkpoints"), "BACKSTAY_EVERY": "1000000", "BACKSTAY_LOG": "quiet"}
+    spared |= {"BACKSTAY_SPARES": "1", "BACKSTAY_LEVELS": "memory"}
+    numbers = ["--n", str(n), "--steps", str(steps), "--output-every", str(steps), "--csv", str(directory / "x.csv")]
     program = [str(build / "apps/tgv/tgv"), *numbers]
-    seconds = []
+    turns = []
     try:
         for turn in range(pairs):
             both = {}
-            for spared in (False, True) if turn % 2 == 0 else (True, False):
-                start = time.monotonic()
-                if spared:
-                    mpirun(ranks + 1, *program, env=env, flags=("--with-ft", "ulfm"))
+            for protected in (False, True) if turn % 2 == 0 else (True, False):
+                if protected:
+                    ulfm = ("--with-ft", "ulfm")
+                    both[True] = time_rows(ranks + 1, *program, env=usual | spared, bound=600, flags=ulfm)
                 else:
-                    mpirun(ranks, *program, "--plain", env={"OMPI_MCA_mpi_yield_when_idle": "1"})
-                both[spared] = time.monotonic() - start
-            seconds.append((both[False], both[True]))
+                    both[False] = time_rows(ranks, *program, "--plain", env=usual, bound=600)
+            turns.append(both)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-    longer = statistics.median(b / a for a, b in seconds)
-    return {
-        "what": "weight",
-        "store": "shm",
-        "ranks": ranks,
-        "n": n,
-        "steps": steps,
-        "pairs": seconds,
-        "longer": longer,
-    }
+    row = {"what": "weight", "store": "shm", "ranks": ranks, "n": n, "steps": steps}
+    row["pairs"] = [(both[False]["steps"], both[True]["steps"]) for both in turns]
+    row["longer"] = statistics.median(b / a for a, b in row["pairs"])
+    return row | {"job_longer": statistics.median(both[True]["job"] / both[False]["job"] for both in turns)}
 
 
 def size_of(row: dict) -> str:
@@ -276,6 +288,7 @@ def table_of(rows: list[dict]) -> str:
             lines.append(
                 f"\ntgv {r['n']}^3, {r['ranks']} ranks, {r['steps']} steps, {how}: {r['longer']:.3f} x as long as "
                 f"without (median of {len(ratios)} pairs, {min(ratios):.3f} to {max(ratios):.3f})"
+                + (f"; the whole job {r['job_longer']:.3f} x" if "job_longer" in r else "")
             )
         if r["what"] in ("computation", "replay", "declarations", "restored", "blocked", *saved.PROGRAMS):
             lines += ["", saved.told(r)]
