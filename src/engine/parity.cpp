@@ -46,12 +46,13 @@ class Sums {
 // ---- writing ---------------------------------------------------------------------------------------------------
 
 /// The bytes of a file that is in pieces in memory: where they lie, if they lie together; otherwise put together in
-/// `room`, with zeros where the file has none.
-ByteView range_of(const redundancy::FileImage& file, std::uint64_t begin, MutableByteView room) {
-  const std::uint64_t end = begin + room.size();
+/// `scratch`, with zeros where the file has none.
+ByteView range_of(const redundancy::FileImage& file, std::uint64_t begin, std::size_t size, Scratch& scratch) {
+  const std::uint64_t end = begin + size;
   for (const auto& piece : file.pieces)
     if (piece.offset <= begin && end <= piece.offset + piece.bytes.size())
-      return piece.bytes.subspan(begin - piece.offset, room.size());
+      return piece.bytes.subspan(begin - piece.offset, size);
+  const MutableByteView room = scratch.of(size);
   std::fill(room.begin(), room.end(), std::byte{0});
   for (const auto& piece : file.pieces) {
     const std::uint64_t from = std::max(begin, piece.offset), to = std::min(end, piece.offset + piece.bytes.size());
@@ -78,19 +79,17 @@ class GroupWriter {
     const auto stripes = stripes_of(group_);
     redundancy::ShardAccess access;
     access.keep = job_.file.keep;
-    access.read = [&](int, int shard, std::uint64_t offset, MutableByteView room) -> Result<ByteView> {
-      ByteView bytes = room;
-      if (owner_)
-        bytes = range_of(job_.file, static_cast<std::uint64_t>(shard) * group_.chunk + offset, room);
-      else
-        std::fill(room.begin(), room.end(), std::byte{0});
-      sums_.add(shard, bytes);
+    access.read = [&](const redundancy::ShardPart& part, Scratch& room) -> Result<ByteView> {
+      const redundancy::FileImage none;
+      const std::uint64_t begin = static_cast<std::uint64_t>(part.shard) * group_.chunk + part.offset;
+      const ByteView bytes = range_of(owner_ ? job_.file : none, begin, part.size, room);
+      sums_.add(part.shard, bytes);
       return bytes;
     };
-    access.write = [&](int, int shard, std::uint64_t offset, ByteView bytes) -> Result<void> {
-      sums_.add(shard, bytes);
+    access.write = [&](const redundancy::ShardPart& part, ByteView bytes) -> Result<void> {
+      sums_.add(part.shard, bytes);
       if (!file_) return {};
-      return file_->write_at(format::parity_offset(group_.chunk, shard - stripes.k()) + offset, bytes);
+      return file_->write_at(format::parity_offset(group_.chunk, part.shard - stripes.k()) + part.offset, bytes);
     };
     const auto made = redundancy::exchange_shards(comm, {group_.members, group_.owners}, group_.parities, group_.chunk,
                                                   redundancy::plan_encoding(stripes), access);
@@ -355,18 +354,18 @@ class Rebuilder {
     auto files = std::make_shared<std::vector<std::shared_ptr<store::File>>>();
     for (const auto& [member, part] : parts_) files->insert(files->end(), {part.data, part.parity});
     access.keep = std::move(files);
-    access.read = [&](int m, int shard, std::uint64_t offset, MutableByteView room) -> Result<ByteView> {
-      Part& part = parts_.at({g, static_cast<std::size_t>(m)});
-      const auto read = read_shard(part, about, shard, offset, room);
+    access.read = [&](const redundancy::ShardPart& wanted, Scratch& room) -> Result<ByteView> {
+      Part& part = parts_.at({g, static_cast<std::size_t>(wanted.member)});
+      const auto read = read_shard(part, about, wanted, room);
       if (!read && part.trouble.empty()) part.trouble = read.failure().what;
-      const ByteView bytes = read ? *read : ByteView(room);
-      part.sums->add(shard, bytes);
+      const ByteView bytes = read ? *read : ByteView(room.of(wanted.size));
+      part.sums->add(wanted.shard, bytes);
       return bytes;
     };
-    access.write = [&](int m, int shard, std::uint64_t offset, ByteView bytes) -> Result<void> {
-      Part& part = parts_.at({g, static_cast<std::size_t>(m)});
-      part.sums->add(shard, bytes);
-      return write_shard(part, about, shard, offset, bytes);
+    access.write = [&](const redundancy::ShardPart& made, ByteView bytes) -> Result<void> {
+      Part& part = parts_.at({g, static_cast<std::size_t>(made.member)});
+      part.sums->add(made.shard, bytes);
+      return write_shard(part, about, made, bytes);
     };
     const auto made = redundancy::exchange_shards(comm_, who, about.parities, about.chunk,
                                                   redundancy::plan_rebuild(stripes, lost), access);
@@ -375,24 +374,29 @@ class Rebuilder {
     return {};
   }
 
-  static Result<ByteView> read_shard(Part& part, const format::GroupOfParity& about, int shard, std::uint64_t offset,
-                                     MutableByteView room) {
+  static Result<ByteView> read_shard(Part& part, const format::GroupOfParity& about,
+                                     const redundancy::ShardPart& wanted, Scratch& room) {
     const int k = stripes_of(about).k();
-    if (shard >= k) return part.parity->bytes_at(format::parity_offset(about.chunk, shard - k) + offset, room);
-    const std::uint64_t begin = static_cast<std::uint64_t>(shard) * about.chunk + offset;
+    if (wanted.shard >= k) {
+      const std::uint64_t begin = format::parity_offset(about.chunk, wanted.shard - k) + wanted.offset;
+      return part.parity->bytes_at(begin, wanted.size, room);
+    }
+    const std::uint64_t begin = static_cast<std::uint64_t>(wanted.shard) * about.chunk + wanted.offset;
     const std::uint64_t there =
-        part.data_size > begin ? std::min<std::uint64_t>(room.size(), part.data_size - begin) : 0;
-    if (there == room.size()) return part.data->bytes_at(begin, room);
-    std::fill(room.begin() + static_cast<std::ptrdiff_t>(there), room.end(), std::byte{0});
-    if (there > 0) BACKSTAY_TRY(part.data->read_at(begin, room.first(there)));
-    return ByteView(room);
+        part.data_size > begin ? std::min<std::uint64_t>(wanted.size, part.data_size - begin) : 0;
+    if (there == wanted.size) return part.data->bytes_at(begin, wanted.size, room);
+    const MutableByteView bytes = room.of(wanted.size);
+    std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(there), bytes.end(), std::byte{0});
+    if (there > 0) BACKSTAY_TRY(part.data->read_at(begin, bytes.first(there)));
+    return ByteView(bytes);
   }
 
-  static Result<void> write_shard(Part& part, const format::GroupOfParity& about, int shard, std::uint64_t offset,
+  static Result<void> write_shard(Part& part, const format::GroupOfParity& about, const redundancy::ShardPart& made,
                                   ByteView bytes) {
     const int k = stripes_of(about).k();
-    if (shard >= k) return part.parity->write_at(format::parity_offset(about.chunk, shard - k) + offset, bytes);
-    const std::uint64_t begin = static_cast<std::uint64_t>(shard) * about.chunk + offset;
+    if (made.shard >= k)
+      return part.parity->write_at(format::parity_offset(about.chunk, made.shard - k) + made.offset, bytes);
+    const std::uint64_t begin = static_cast<std::uint64_t>(made.shard) * about.chunk + made.offset;
     if (begin >= part.data_size) return {};
     return part.data->write_at(begin, bytes.first(std::min<std::uint64_t>(bytes.size(), part.data_size - begin)));
   }

@@ -50,10 +50,11 @@ class WaveExchange {
   /// What a piece of one work takes on this rank.
   struct Shards {
     std::uint64_t offset = 0;
-    std::size_t bytes = 0;         // 0: the chunk has ended before
-    std::vector<Bytes> rooms;      // by input: gathered, or read to be sent
-    std::vector<ByteView> inputs;  // the worker's, wherever they lie
-    std::vector<Bytes> made;       // by output: made here, or given to this rank
+    std::size_t bytes = 0;              // 0: the chunk has ended before
+    std::vector<Scratch> rooms;         // by input: gathered, or read to be sent
+    std::vector<ByteView> inputs;       // the worker's, wherever they lie
+    std::vector<Scratch> made_in;       // by output: made here, or given to this rank
+    std::vector<MutableByteView> made;  // in there
   };
   /// A piece on its way. MPI may hold on to it after a failure, so it is shared.
   struct Slot {
@@ -77,6 +78,7 @@ class WaveExchange {
       Shards& shards = slot->works.emplace_back();
       shards.rooms.resize(work.inputs.size());
       shards.inputs.resize(work.inputs.size());
+      shards.made_in.resize(work.outputs.size());
       shards.made.resize(work.outputs.size());
     }
     slot->keep = access_.keep;
@@ -88,16 +90,19 @@ class WaveExchange {
   }
 
   /// A member's bytes of a stripe, in `room` or where they lie.
-  ByteView read(int stripe, int member, const Shards& shards, Bytes& room) {
-    room.resize(shards.bytes);
-    auto bytes = access_.read(member, stripes_.shard(stripe, member), shards.offset, room);
+  ByteView read(int stripe, int member, const Shards& shards, Scratch& room) {
+    auto bytes = access_.read(part_of(stripe, member, shards), room);
     if (bytes) return *bytes;
     keep_failure(bytes.failure());
-    return room;
+    return room.of(shards.bytes);
   }
 
   void write(int stripe, int member, const Shards& shards, ByteView bytes) {
-    keep_failure(access_.write(member, stripes_.shard(stripe, member), shards.offset, bytes));
+    keep_failure(access_.write(part_of(stripe, member, shards), bytes));
+  }
+
+  [[nodiscard]] ShardPart part_of(int stripe, int member, const Shards& shards) const {
+    return {member, stripes_.shard(stripe, member), shards.offset, shards.bytes};
   }
 
   Result<void> start(std::vector<std::unique_ptr<comm::Pending>>& under_way, int to, ByteView out, int from,
@@ -124,7 +129,7 @@ class WaveExchange {
   Result<void> give_or_gather(const StripeWork& work, Shards& shards, const std::shared_ptr<Slot>& slot) {
     for (std::size_t i = 0; i < work.inputs.size(); ++i) {
       const int member = work.inputs[i];
-      Bytes& room = shards.rooms[i];
+      Scratch& room = shards.rooms[i];
       if (is_mine(member)) {
         const ByteView mine = read(work.stripe, member, shards, room);
         if (is_mine(work.worker))
@@ -132,9 +137,9 @@ class WaveExchange {
         else
           BACKSTAY_TRY(start(gathering_, rank(work.worker), mine, 0, {}, gather_tag, slot));
       } else if (is_mine(work.worker)) {
-        room.resize(shards.bytes);
-        shards.inputs[i] = room;
-        BACKSTAY_TRY(start(gathering_, 0, {}, rank(member), room, gather_tag, slot));
+        const MutableByteView gathered = room.of(shards.bytes);
+        shards.inputs[i] = gathered;
+        BACKSTAY_TRY(start(gathering_, 0, {}, rank(member), gathered, gather_tag, slot));
       }
     }
     return {};
@@ -162,8 +167,8 @@ class WaveExchange {
     std::vector<MutableByteView> made;
     for (std::size_t i = 0; i < work.outputs.size(); ++i) {
       if (!maps_[w] && !is_mine(work.outputs[i])) continue;
-      shards.made[i].resize(shards.bytes);
-      made.emplace_back(shards.made[i]);
+      shards.made[i] = shards.made_in[i].of(shards.bytes);
+      made.push_back(shards.made[i]);
     }
     if (maps_[w]) maps_[w]->apply(shards.inputs, made);
     for (std::size_t i = 0; i < work.outputs.size(); ++i) {

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "base/scratch.h"
 #include "comm/comm.h"
 #include "redundancy/erasure_code.h"
 #include "redundancy/parity_groups.h"
@@ -34,13 +35,20 @@ std::vector<Wave> plan_encoding(const Stripes& stripes);
 /// at work are shared.
 std::vector<Wave> plan_rebuild(const Stripes& stripes, const std::vector<int>& lost);
 
-/// The shards of the members for which a rank acts, as the exchange reads and writes them. `offset` counts from the
-/// start of the chunk.
+/// Bytes of a member's shard: `size` from `offset` on, which counts from the start of the chunk.
+struct ShardPart {
+  int member = 0;
+  int shard = 0;
+  std::uint64_t offset = 0;
+  std::size_t size = 0;
+};
+
+/// The shards of the members for which a rank acts, as the exchange reads and writes them.
 struct ShardAccess {
-  /// The bytes: where they lie, or in `room` (of the same length), into which they were read. What lies beyond the
-  /// end of the member's data is 0. A failure is kept for the end; other members are given what is in `room`.
-  std::function<Result<ByteView>(int member, int shard, std::uint64_t offset, MutableByteView room)> read;
-  std::function<Result<void>(int member, int shard, std::uint64_t offset, ByteView bytes)> write;
+  /// The bytes: where they lie, or in `room`, into which they were read. What lies beyond the end of the member's data
+  /// is 0. A failure is kept for the end; other members are given what is in `room`.
+  std::function<Result<ByteView>(const ShardPart& part, Scratch& room)> read;
+  std::function<Result<void>(const ShardPart& part, ByteView bytes)> write;
   comm::Keep keep;  ///< owns what read() returns besides `room`
 };
 

@@ -26,23 +26,24 @@ using Held = std::map<int, Shards>;
 
 ShardAccess access_to(Held& held, int k, std::uint64_t chunk) {
   ShardAccess access;
-  access.read = [&held, k, chunk](int member, int shard, std::uint64_t offset,
-                                  MutableByteView room) -> Result<ByteView> {
-    const Shards& shards = held.at(member);
-    if (shard >= k) return ByteView(shards.parity[static_cast<std::size_t>(shard - k)]).subspan(offset, room.size());
-    const std::uint64_t begin = static_cast<std::uint64_t>(shard) * chunk + offset;
+  access.read = [&held, k, chunk](const ShardPart& part, Scratch& scratch) -> Result<ByteView> {
+    const Shards& shards = held.at(part.member);
+    if (part.shard >= k)
+      return ByteView(shards.parity[static_cast<std::size_t>(part.shard - k)]).subspan(part.offset, part.size);
+    const std::uint64_t begin = static_cast<std::uint64_t>(part.shard) * chunk + part.offset;
+    const MutableByteView room = scratch.of(part.size);
     std::fill(room.begin(), room.end(), std::byte{0});
     for (std::uint64_t i = 0; i < room.size() && begin + i < shards.data.size(); ++i) room[i] = shards.data[begin + i];
     return ByteView(room);
   };
-  access.write = [&held, k, chunk](int member, int shard, std::uint64_t offset, ByteView bytes) -> Result<void> {
-    Shards& shards = held.at(member);
-    if (shard >= k) {
-      std::copy(bytes.begin(), bytes.end(),
-                shards.parity[static_cast<std::size_t>(shard - k)].begin() + static_cast<std::ptrdiff_t>(offset));
+  access.write = [&held, k, chunk](const ShardPart& part, ByteView bytes) -> Result<void> {
+    Shards& shards = held.at(part.member);
+    if (part.shard >= k) {
+      auto& parity = shards.parity[static_cast<std::size_t>(part.shard - k)];
+      std::copy(bytes.begin(), bytes.end(), parity.begin() + static_cast<std::ptrdiff_t>(part.offset));
       return {};
     }
-    const std::uint64_t begin = static_cast<std::uint64_t>(shard) * chunk + offset;
+    const std::uint64_t begin = static_cast<std::uint64_t>(part.shard) * chunk + part.offset;
     for (std::uint64_t i = 0; i < bytes.size() && begin + i < shards.data.size(); ++i)
       shards.data[begin + i] = bytes[i];
     return {};
@@ -142,7 +143,7 @@ TEST(parity_exchange, one_failure_to_write_is_told_and_stops_nobody) {
     Held held{{comm.rank(), {bytes_of(comm.rank(), 3'000'000), {Bytes(chunk)}}}};
     auto access = access_to(held, 3, chunk);
     if (comm.rank() == 2)
-      access.write = [](int, int, std::uint64_t, ByteView) -> Result<void> { return fail(Code::no_space, "full"); };
+      access.write = [](const ShardPart&, ByteView) -> Result<void> { return fail(Code::no_space, "full"); };
     const auto done = exchange_shards(comm, {numbers(4), 4}, 1, chunk, plan_encoding(stripes), access);
     ASSERT_EQ(done.ok(), comm.rank() != 2);
     if (!done) {
@@ -174,13 +175,13 @@ TEST(parity_exchange, bytes_of_a_shard_are_read_and_written_in_order_also_where_
     Held held{{comm.rank(), {bytes_of(comm.rank(), 5'000'000), {Bytes(chunk), Bytes(chunk)}}}};
     auto access = access_to(held, stripes.k(), chunk);
     std::map<int, std::uint64_t> read, written;  // by shard: where the next one begins
-    access.read = [&, inner = access.read](int member, int shard, std::uint64_t offset, MutableByteView room) {
-      EXPECT_EQ(std::exchange(read[shard], offset + room.size()), offset);
-      return inner(member, shard, offset, room);
+    access.read = [&, inner = access.read](const ShardPart& part, Scratch& room) {
+      EXPECT_EQ(std::exchange(read[part.shard], part.offset + part.size), part.offset);
+      return inner(part, room);
     };
-    access.write = [&, inner = access.write](int member, int shard, std::uint64_t offset, ByteView bytes) {
-      EXPECT_EQ(std::exchange(written[shard], offset + bytes.size()), offset);
-      return inner(member, shard, offset, bytes);
+    access.write = [&, inner = access.write](const ShardPart& part, ByteView bytes) {
+      EXPECT_EQ(std::exchange(written[part.shard], part.offset + part.size), part.offset);
+      return inner(part, bytes);
     };
     ASSERT_TRUE(exchange_shards(comm, {numbers(6), 6}, 2, chunk, plan_rebuild(stripes, {4, 5}), access).ok());
     for (const auto& [shard, end] : comm.rank() < 4 ? read : written) EXPECT_EQ(end, chunk) << "shard " << shard;

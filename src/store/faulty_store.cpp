@@ -24,9 +24,9 @@ class FaultyFile final : public File {
     BACKSTAY_TRY(plan_->begin(Operation::read, path_));
     return inner_->read_at(offset, bytes);
   }
-  Result<ByteView> bytes_at(std::uint64_t offset, MutableByteView room) override {
+  Result<ByteView> bytes_at(std::uint64_t offset, std::size_t size, Scratch& room) override {
     BACKSTAY_TRY(plan_->begin(Operation::read, path_));
-    return inner_->bytes_at(offset, room);
+    return inner_->bytes_at(offset, size, room);
   }
   Result<std::uint64_t> size() override { return inner_->size(); }
   Result<void> resize(std::uint64_t size) override {

@@ -11,7 +11,14 @@
 
 namespace backstay::store {
 
-namespace {}
+namespace {
+/// All pages of the range can be touched as `how` says: where there is no memory for one, or the file has ended before,
+/// this says so, while touching it would end the program (SIGBUS).
+[[maybe_unused]] bool populate(std::byte* data, std::uint64_t offset, std::uint64_t size, int how) {
+  const std::uint64_t begin = offset / memory_page * memory_page;
+  return ::madvise(data + begin, round_up(offset + size, memory_page) - begin, how) == 0;
+}
+}  // namespace
 
 /// The whole of a file as it was when it was mapped.
 class MappedFiles::Mapping {
@@ -36,12 +43,9 @@ class MappedFiles::Mapping {
     return ::fstat(file_.get(), &about) != 0 || about.st_nlink == 0;
   }
 
-  /// All pages of the range exist and may be written: where there is no memory for one, this says so, while touching it
-  /// would end the program (SIGBUS).
-  [[nodiscard]] bool populate(std::uint64_t offset, std::uint64_t size) const {
+  [[nodiscard]] bool has([[maybe_unused]] std::uint64_t offset, [[maybe_unused]] std::uint64_t size) const {
 #ifdef MADV_POPULATE_WRITE
-    const std::uint64_t begin = offset / memory_page * memory_page;
-    return ::madvise(at(begin), round_up(offset + size, memory_page) - begin, MADV_POPULATE_WRITE) == 0;
+    return populate(at(0), offset, size, MADV_POPULATE_WRITE);
 #else
     return false;
 #endif
@@ -58,7 +62,7 @@ class MappedFiles::Mapping {
 
 bool MappedFiles::write(int file, std::uint64_t offset, ByteView bytes) {
   const auto mapping = mapping_of(file, offset + bytes.size());
-  if (!mapping || !mapping->populate(offset, bytes.size())) return false;
+  if (!mapping || !mapping->has(offset, bytes.size())) return false;
   (void)copy_crc32c(mapping->at(offset), bytes);  // the copy that goes past the cache; its sum is known already
   return true;
 }
@@ -91,6 +95,30 @@ void MappedFiles::forget_removed() {
 std::size_t MappedFiles::count() const {
   const std::lock_guard lock(mutex_);
   return mappings_.size();
+}
+
+MappedToRead::MappedToRead(int file) {
+  struct stat about{};
+  if (::fstat(file, &about) != 0 || about.st_size <= 0) return;
+  const auto size = static_cast<std::size_t>(about.st_size);
+  void* const made = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file, 0);
+  if (made == MAP_FAILED) return;
+  data_ = made;
+  size_ = size;
+}
+
+MappedToRead::~MappedToRead() {
+  if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+std::optional<ByteView> MappedToRead::bytes([[maybe_unused]] std::uint64_t offset,
+                                            [[maybe_unused]] std::size_t size) const {
+#ifdef MADV_POPULATE_READ
+  if (size == 0 || offset > size_ || size > size_ - offset) return std::nullopt;
+  auto* const data = static_cast<std::byte*>(data_);
+  if (populate(data, offset, size, MADV_POPULATE_READ)) return ByteView(data + offset, size);
+#endif
+  return std::nullopt;
 }
 
 }  // namespace backstay::store

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/bytes.h"
@@ -35,6 +36,23 @@ class MappedFiles {
 
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Mapping>> mappings_;  // the one used last is last
+};
+
+/// A file in memory that is read where it lies.
+class MappedToRead {
+ public:
+  /// The whole of it, as it is now.
+  explicit MappedToRead(int file);
+  MappedToRead(const MappedToRead&) = delete;
+  MappedToRead& operator=(const MappedToRead&) = delete;
+  ~MappedToRead();
+
+  /// Nothing where the file is not mapped so far, was cut since, or the kernel cannot tell: the caller reads as usual.
+  [[nodiscard]] std::optional<ByteView> bytes(std::uint64_t offset, std::size_t size) const;
+
+ private:
+  std::size_t size_ = 0;
+  void* data_ = nullptr;
 };
 
 }  // namespace backstay::store

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "store/descriptor.h"
 #include "store/testing.h"
 
@@ -96,6 +98,34 @@ TEST_F(MappedFilesTest, a_hole_in_a_full_file_system_is_left_to_the_caller) {
     if (::ftruncate(file.get(), 0) != 0 || ::ftruncate(file.get(), 2 * mebi) != 0) return "cannot cut";
     const auto filler = make_file(dir_.path() + "/filler", 3 * mebi);
     return mapped_.write(file.get(), 0, Bytes(2 * mebi)) ? "written into what is not there" : "left to the caller";
+  });
+  if (said == no_mounts) GTEST_SKIP() << said;
+  EXPECT_EQ(said, "left to the caller");
+}
+
+TEST_F(MappedFilesTest, a_file_is_read_where_it_lies_and_where_it_was_cut_it_is_not) {
+  const auto file = make_file(dir_.path() + "/f", 2 * mebi);
+  const Bytes twos(mebi + 5, std::byte{2});
+  ASSERT_EQ(::pwrite(file.get(), twos.data(), twos.size(), 4095), static_cast<ssize_t>(twos.size()));
+  const MappedToRead mapped(file.get());
+  const auto there = mapped.bytes(4095, twos.size());
+  ASSERT_TRUE(there);
+  EXPECT_TRUE(std::ranges::equal(*there, twos));
+  EXPECT_FALSE(mapped.bytes(2 * mebi, 1));
+  EXPECT_FALSE(mapped.bytes(~std::uint64_t{0} - 3, 8));
+  ASSERT_EQ(::ftruncate(file.get(), mebi), 0);
+  EXPECT_TRUE(mapped.bytes(4095, 4096));
+  EXPECT_FALSE(mapped.bytes(4095, twos.size())) << "a touch would end the program";
+}
+
+TEST_F(MappedFilesTest, a_hole_in_a_full_file_system_is_not_read_where_it_lies) {
+  const std::string said = said_with_mount(dir_.path(), "tmpfs", "size=4m", [&]() -> std::string {
+    const auto file = make_file(dir_.path() + "/f", 0);
+    if (::ftruncate(file.get(), 2 * mebi) != 0) return "cannot extend";
+    const auto filler = make_file(dir_.path() + "/filler", 0);
+    for (off_t at = 0; ::pwrite(filler.get(), "x", 1, at) == 1;) at += 4096;
+    const MappedToRead mapped(file.get());
+    return mapped.bytes(0, 2 * mebi) ? "zeros" : "left to the caller";
   });
   if (said == no_mounts) GTEST_SKIP() << said;
   EXPECT_EQ(said, "left to the caller");

@@ -133,10 +133,10 @@ class MemoryFile final : public File {
     return ends_early(path_, offset, got, bytes.size());
   }
 
-  Result<ByteView> bytes_at(std::uint64_t offset, MutableByteView room) override {
-    const ByteView bytes = content_->bytes(offset, room.size());
-    if (bytes.size() == room.size()) return bytes;
-    return ends_early(path_, offset, bytes.size(), room.size());
+  Result<ByteView> bytes_at(std::uint64_t offset, std::size_t size, Scratch&) override {
+    const ByteView bytes = content_->bytes(offset, size);
+    if (bytes.size() == size) return bytes;
+    return ends_early(path_, offset, bytes.size(), size);
   }
 
   Result<std::uint64_t> size() override { return content_->size(); }

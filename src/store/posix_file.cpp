@@ -133,6 +133,16 @@ Result<void> PosixFile::read_at(std::uint64_t offset, MutableByteView bytes) {
   return read_buffered(offset + split.head + split.bulk, bytes.last(split.tail));
 }
 
+Result<ByteView> PosixFile::bytes_at(std::uint64_t offset, std::size_t size, Scratch& room) {
+  std::call_once(looked_at_, [this] {
+    if (direct_ == Direct::automatic && lives_in_memory(file_.get()))
+      to_read_ = std::make_unique<MappedToRead>(file_.get());
+  });
+  if (to_read_)
+    if (const auto there = to_read_->bytes(offset, size)) return *there;
+  return File::bytes_at(offset, size, room);
+}
+
 Result<void> PosixFile::read_buffered(std::uint64_t offset, MutableByteView bytes) {
   const Moved moved = read_all(file_.get(), offset, bytes);
   if (moved.bytes == bytes.size()) return {};

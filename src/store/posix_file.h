@@ -31,6 +31,7 @@ class PosixFile final : public File {
 
   Result<void> write_at(std::uint64_t offset, ByteView bytes) override;
   Result<void> read_at(std::uint64_t offset, MutableByteView bytes) override;
+  Result<ByteView> bytes_at(std::uint64_t offset, std::size_t size, Scratch& room) override;
   Result<std::uint64_t> size() override;
   Result<void> resize(std::uint64_t size) override;
   Result<void> sync() override;
@@ -51,6 +52,8 @@ class PosixFile final : public File {
   std::string path_;
   Direct direct_;
   std::shared_ptr<MappedFiles> mapped_;  ///< empty: writes through a mapping are not wanted here
+  std::once_flag looked_at_;
+  std::unique_ptr<MappedToRead> to_read_;  ///< of a file in memory
   std::once_flag direct_opened_;
   Descriptor direct_file_;                   ///< the same file with O_DIRECT; opened by the first big transfer
   std::atomic<bool> direct_refused_{false};  ///< the file system took the open but not the transfer

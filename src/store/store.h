@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "base/scratch.h"
 
 namespace backstay::store {
 
@@ -19,10 +20,12 @@ class File {
   virtual Result<void> write_at(std::uint64_t offset, ByteView bytes) = 0;
   /// Fills `bytes` from `offset`; Code::corrupt if the file ends before.
   virtual Result<void> read_at(std::uint64_t offset, MutableByteView bytes) = 0;
-  /// The same bytes, in `room` or where they lie. That stays so while the file is open and nobody writes into it.
-  virtual Result<ByteView> bytes_at(std::uint64_t offset, MutableByteView room) {
-    if (auto read = read_at(offset, room); !read) return read.failure();
-    return ByteView(room);
+  /// The same bytes, read into `room` or where they lie. That stays so while the file is open and nobody writes into
+  /// it.
+  virtual Result<ByteView> bytes_at(std::uint64_t offset, std::size_t size, Scratch& room) {
+    const MutableByteView bytes = room.of(size);
+    if (auto read = read_at(offset, bytes); !read) return read.failure();
+    return ByteView(bytes);
   }
   virtual Result<std::uint64_t> size() = 0;
   /// Cuts or extends (with zeros) to `size`.

@@ -143,16 +143,19 @@ class Launch:
 
     def _wait(self) -> int:
         """The launcher's status; 200 where it does not end although all ranks have: prterun of Open MPI 5.0 sometimes
-        waits for a lock of its own, and `backstay run` ends it then."""
-        gone = None
+        waits for a lock of its own, and `backstay run` ends it then. A launcher of which no rank was
+        seen may be slow to start any."""
+        gone, began = None, False
         while self.in_time():
             try:
                 return self.process.wait(0.5)
             except subprocess.TimeoutExpired:
-                gone = None if guard.rank_processes(self.run_id) else gone or time.monotonic()
+                there = bool(guard.rank_processes(self.run_id))
+                began = began or there
+                gone = None if there else gone or time.monotonic()
             if not self.where and self.time_left.left < self.looks_stuck:
                 self.where = self._stacks()
-            if gone and time.monotonic() - gone > 5:
+            if gone and time.monotonic() - gone > (5 if began else 20):
                 return 200
         raise subprocess.TimeoutExpired("mpirun", LIMIT)
 

@@ -99,8 +99,8 @@ TEST_P(StoreContract, awkward_sizes_come_back_as_they_were_written) {
       const auto again = store.open_to_read("f").value();
       ASSERT_TRUE(again->read_at(offset, read).ok());
       EXPECT_EQ(read, wrote) << size << " bytes at " << offset;
-      Bytes room(size);
-      const auto there = again->bytes_at(offset, room);
+      Scratch room;
+      const auto there = again->bytes_at(offset, size, room);
       ASSERT_TRUE(there.ok());
       EXPECT_TRUE(std::ranges::equal(*there, wrote)) << size << " bytes at " << offset << ", where they lie";
     }
@@ -184,13 +184,14 @@ TEST_P(StoreContract, reading_past_the_end_is_corrupt_and_says_where) {
   for (const std::size_t size : {0UL, 10UL, 4096UL, (2UL << 20) + 5}) {
     ASSERT_TRUE(write_file(store, "short", pattern(size, 8)).ok());
     Bytes into(size + 1);
+    Scratch room;
     auto result = store.open_to_read("short").value()->read_at(0, into);
     ASSERT_EQ(code_of(result), Code::corrupt) << size;
     EXPECT_NE(result.failure().what.find("short ends at byte " + std::to_string(size)), std::string::npos)
         << result.failure().what;
     EXPECT_EQ(code_of(store.open_to_read("short").value()->read_at(size + 5000, into)), Code::corrupt);
-    EXPECT_EQ(code_of(store.open_to_read("short").value()->bytes_at(0, into)), Code::corrupt);
-    EXPECT_EQ(code_of(store.open_to_read("short").value()->bytes_at(size + 5000, into)), Code::corrupt);
+    EXPECT_EQ(code_of(store.open_to_read("short").value()->bytes_at(0, size + 1, room)), Code::corrupt);
+    EXPECT_EQ(code_of(store.open_to_read("short").value()->bytes_at(size + 5000, 1, room)), Code::corrupt);
   }
 }
 
