@@ -74,18 +74,30 @@ Result<std::vector<select::Region>> regions_for_select(const region::RegionSet& 
   return out;
 }
 
-Result<std::unique_ptr<OpenLine::Undecided>> OpenLine::find_undecided(const std::set<std::string>& left_out) const {
+/// From one line to the next they are mostly the same: computations are only added.
+Result<std::shared_ptr<const OpenLine::Effects>> OpenLine::find_effects() const {
   auto regions = regions_for_select(from_.regions, from_.statics);
   if (!regions) return regions.failure();
-  auto out = std::make_unique<Undecided>();
+  const std::size_t count = from_.declared != nullptr ? from_.declared->size() : 0;
+  if (effects_ && effects_->by_computation.size() == count && effects_->regions == *regions) return effects_;
+  auto out = std::make_shared<Effects>();
   out->regions = std::move(*regions);
-  for (std::size_t c = 0; from_.declared != nullptr && c < from_.declared->size(); ++c) {
+  for (std::size_t c = 0; c < count; ++c) {
     auto effects = from_.declared->effects_on(c, out->regions);
-    out->effects.push_back(effects ? std::move(*effects) : select::Effects{});
+    out->by_computation.push_back(effects ? std::move(*effects) : select::Effects{});
   }
-  select::Elements elements(out->regions.size());
+  effects_ = out;
+  return effects_;
+}
+
+Result<std::unique_ptr<OpenLine::Undecided>> OpenLine::find_undecided(const std::set<std::string>& left_out) const {
+  auto known = find_effects();
+  if (!known) return known.failure();
+  auto out = std::make_unique<Undecided>();
+  out->known = std::move(*known);
+  select::Elements elements(out->known->regions.size());
   for (const auto& [region, memory] : worth_waiting_for(*out, left_out)) {
-    const auto& about = out->regions[region];
+    const auto& about = out->known->regions[region];
     out->memory[region] = memory;
     elements[region] = without_missing(about);
     auto waiting = elements[region];
@@ -115,14 +127,14 @@ std::map<std::size_t, const std::byte*> OpenLine::worth_waiting_for(const Undeci
                                                                     const std::set<std::string>& left_out) const {
   std::set<std::string> others = exchanged_;
   others.insert(left_out.begin(), left_out.end());
-  for (std::size_t c = 0; c < undecided.effects.size(); ++c)
-    if (undecided.effects[c].empty())
+  for (std::size_t c = 0; c < undecided.known->by_computation.size(); ++c)
+    if (undecided.known->by_computation[c].empty())
       for (auto& name : from_.declared->regions_of(c)) others.insert(std::move(name));
   if (from_.running != nullptr)
     for (const std::size_t c : *from_.running)
       for (auto& name : from_.declared->regions_of(c)) others.insert(std::move(name));
   std::map<std::size_t, const std::byte*> out;
-  for (const auto& computation : undecided.effects)
+  for (const auto& computation : undecided.known->by_computation)
     for (const auto& effect : computation) {
       if (effect.overwrites.empty() || effect.region >= from_.regions.specs().size()) continue;
       const auto& spec = from_.regions.specs()[effect.region];
@@ -199,7 +211,7 @@ std::uint64_t OpenLine::bytes_at_once() const {
   std::vector<std::uint64_t> sizes;
   const auto& specs = from_.regions.specs();
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    const auto& region = (*undecided)->regions[i];
+    const auto& region = (*undecided)->known->regions[i];
     if (!specs[i].save && !made.contains(region.name) && !(*undecided)->waiting.contains(i))
       sizes.push_back(static_cast<std::uint64_t>(select::volume(select::box_of(region.shape)) * region.element));
   }
@@ -209,8 +221,8 @@ std::uint64_t OpenLine::bytes_at_once() const {
 Result<void> OpenLine::before(std::size_t computation) {
   if (!absent_.empty()) BACKSTAY_TRY(meet_absent(computation));
   if (!missing_.empty()) BACKSTAY_TRY(require_there(computation));
-  if (!undecided_ || computation >= undecided_->effects.size() || look_for_exchanged()) return {};
-  const auto& effects = undecided_->effects[computation];
+  if (!undecided_ || computation >= undecided_->known->by_computation.size() || look_for_exchanged()) return {};
+  const auto& effects = undecided_->known->by_computation[computation];
   const bool is_inside = from_.running != nullptr && !from_.running->empty();
   const auto read =
       is_inside ? undecided_->elements.read(seen_from_outside(effects)) : undecided_->elements.read(effects);
@@ -227,8 +239,8 @@ Result<void> OpenLine::before(std::size_t computation) {
 void OpenLine::after(std::size_t computation, bool completed) {
   if (completed && !absent_.empty()) (void)meet_absent(computation).ok();  // it may have protected, or grown, one
   if (completed && !missing_.empty()) note_overwritten(computation);
-  if (!undecided_ || computation >= undecided_->effects.size()) return;
-  const auto& effects = undecided_->effects[computation];
+  if (!undecided_ || computation >= undecided_->known->by_computation.size()) return;
+  const auto& effects = undecided_->known->by_computation[computation];
   if (!completed) {
     const auto spoils = [&](const select::Effect& effect) {
       const auto waiting = undecided_->waiting.find(effect.region);
@@ -237,7 +249,7 @@ void OpenLine::after(std::size_t computation, bool completed) {
     const auto spoilt = std::ranges::find_if(effects, spoils);
     if (line_ && spoilt != effects.end())
       give_up(fail(Code::user, "a computation ended by an exception while the line waited for region '",
-                   undecided_->regions[spoilt->region].name,
+                   undecided_->known->regions[spoilt->region].name,
                    "', which it overwrites: what it has overwritten is not known"));
     return;
   }
@@ -256,7 +268,7 @@ void OpenLine::after(std::size_t computation, bool completed) {
 /// What waits has to lie where it lay, or nobody knows what is there now. True: the line was given up.
 bool OpenLine::look_for_exchanged() {
   for (const auto& [region, elements] : undecided_->waiting) {
-    const auto& about = undecided_->regions[region];
+    const auto& about = undecided_->known->regions[region];
     const auto* spec = from_.regions.find(about.name);
     const auto view = spec == nullptr ? Result<View>(View{}) : view_of(*spec);
     if (view && view->data == undecided_->memory[region] && view->shape == about.shape) continue;
@@ -272,9 +284,9 @@ bool OpenLine::look_for_exchanged() {
 bool OpenLine::is_changed_by_a_running_one(std::size_t region) const {
   if (from_.running == nullptr) return false;
   return std::ranges::any_of(*from_.running, [&](std::size_t c) {
-    return c < undecided_->effects.size() &&
+    return c < undecided_->known->by_computation.size() &&
            std::ranges::any_of(
-               undecided_->effects[c],
+               undecided_->known->by_computation[c],
                [&](const auto& effect) { return effect.region == region && !effect.changes.empty(); });
   });
 }
@@ -282,8 +294,8 @@ bool OpenLine::is_changed_by_a_running_one(std::size_t region) const {
 /// Inside of others: what those overwrite it finds as they have left it, which they may have done by now.
 select::Effects OpenLine::seen_from_outside(select::Effects out) const {
   for (const std::size_t c : *from_.running)
-    if (c < undecided_->effects.size())
-      for (const auto& outer : undecided_->effects[c])
+    if (c < undecided_->known->by_computation.size())
+      for (const auto& outer : undecided_->known->by_computation[c])
         for (auto& effect : out)
           if (effect.region == outer.region) effect.reads.remove(outer.overwrites);
   return out;
@@ -291,11 +303,11 @@ select::Effects OpenLine::seen_from_outside(select::Effects out) const {
 
 /// What cannot be saved in parts is saved before it is overwritten in part.
 void OpenLine::save_before_parts_change(std::size_t computation) {
-  for (const auto& effect : undecided_->effects[computation]) {
+  for (const auto& effect : undecided_->known->by_computation[computation]) {
     const auto waiting = undecided_->waiting.find(effect.region);
     if (effect.overwrites.empty() || waiting == undecided_->waiting.end()) continue;
     if (is_changed_by_a_running_one(effect.region)) continue;  // before that one began it was saved, or need not be
-    const auto& about = undecided_->regions[effect.region];
+    const auto& about = undecided_->known->regions[effect.region];
     if (can_be_in_parts(*from_.regions.find(about.name), about.shape)) continue;
     auto rest = waiting->second;
     rest.remove(effect.overwrites);
@@ -308,7 +320,7 @@ void OpenLine::save_before_parts_change(std::size_t computation) {
 void OpenLine::save(std::size_t region, const select::BoxSet& elements) {
   const auto waiting = undecided_->waiting.find(region);
   if (waiting == undecided_->waiting.end()) return;
-  const auto& about = undecided_->regions[region];
+  const auto& about = undecided_->known->regions[region];
   const auto* spec = from_.regions.find(about.name);
   auto wanted = waiting->second.in(elements);
   if (wanted.empty()) return;
@@ -346,7 +358,7 @@ select::BoxSet OpenLine::without_missing(const select::Region& about) const {
 /// What is to be expected of a region the next time: what was read of it, and what nobody has decided.
 void OpenLine::learn(std::size_t region) {
   if (!undecided_->teaches) return;
-  const auto& about = undecided_->regions[region];
+  const auto& about = undecided_->known->regions[region];
   auto needed = undecided_->read[region];
   needed.add(undecided_->elements.undecided(region));
   needed_[about.name] = {about.shape, std::move(needed)};
@@ -373,7 +385,7 @@ void OpenLine::count_left_out(const select::Region& region, std::int64_t saved) 
 /// Of what waited: it was overwritten before it was read.
 void OpenLine::leave_out_the_rest() {
   for (const auto& [region, memory] : undecided_->memory) {
-    const auto& about = undecided_->regions[region];
+    const auto& about = undecided_->known->regions[region];
     const auto saved = saved_of(about).volume();
     const auto* spec = from_.regions.find(about.name);
     if (saved == 0 && spec != nullptr && select::volume(select::box_of(about.shape)) > 0)
@@ -404,7 +416,7 @@ void OpenLine::decide() {
       if (is_changed_by_a_running_one(region))
         return give_up(fail(Code::invalid_argument,
                             "a call of the session inside of a computation came while the line ", "waited for region '",
-                            undecided_->regions[region].name, "', which that overwrites: make ",
+                            undecided_->known->regions[region].name, "', which that overwrites: make ",
                             "it outside, or use checkpoint(now)"));
       save(region, elements);
     }
@@ -415,11 +427,12 @@ void OpenLine::decide() {
 void OpenLine::give_up_undecided(const std::vector<std::string>& still_there) {
   if (!line_) return;
   const auto gone = std::ranges::find_if(undecided_->waiting, [&](const auto& entry) {
-    return std::ranges::find(still_there, undecided_->regions[entry.first].name) == still_there.end();
+    return std::ranges::find(still_there, undecided_->known->regions[entry.first].name) == still_there.end();
   });
   if (gone == undecided_->waiting.end()) return;
   give_up(fail(Code::invalid_argument, "the program left the loop, or its session, before it was decided whether the ",
-               "line needs region '", undecided_->regions[gone->first].name, "': checkpoint(now) saves all at once"));
+               "line needs region '", undecided_->known->regions[gone->first].name,
+               "': checkpoint(now) saves all at once"));
 }
 
 // ---- what is missing -----------------------------------------------------------------------------------------------

@@ -99,11 +99,15 @@ class OpenLine {
   [[nodiscard]] std::uint64_t left_out_bytes() const { return left_out_bytes_; }
 
  private:
+  /// What the declared computations do.
+  struct Effects {
+    std::vector<select::Region> regions;          ///< as they were protected by then; static ones last
+    std::vector<select::Effects> by_computation;  ///< none: it is not known what it does
+  };
   /// What is not decided yet, and what is looked at to know what is worth waiting for the next time.
   struct Undecided {
-    std::vector<select::Region> regions;             ///< as they were protected when it was taken; static ones last
+    std::shared_ptr<const Effects> known;
     std::map<std::size_t, const std::byte*> memory;  ///< where those lie that may have to wait
-    std::vector<select::Effects> effects;            ///< by computation; none: it is not known what it does
     select::OpenCheckpoint elements{{}};             ///< neither read nor overwritten yet, saved or not
     std::map<std::size_t, select::BoxSet> read;      ///< before they were overwritten
     std::map<std::size_t, select::BoxSet> waiting;   ///< of `elements`, what is not saved; none is empty
@@ -118,6 +122,7 @@ class OpenLine {
   Result<void> capture(bool at_once);
   Result<std::vector<Wanted>> wanted_now(const std::set<std::string>& left_out);
   Result<std::unique_ptr<Undecided>> find_undecided(const std::set<std::string>& left_out) const;
+  Result<std::shared_ptr<const Effects>> find_effects() const;
   [[nodiscard]] std::map<std::size_t, const std::byte*> worth_waiting_for(const Undecided& undecided,
                                                                           const std::set<std::string>& left_out) const;
   [[nodiscard]] bool is_changed_by_a_running_one(std::size_t region) const;
@@ -153,8 +158,9 @@ class OpenLine {
   LineSources from_;
   CaptureOptions options_;
   LineHooks hooks_;
-  std::unique_ptr<Checkpoint> line_;      ///< waits for what is undecided
-  std::unique_ptr<Undecided> undecided_;  ///< also behind it, until the next call that all ranks make
+  std::unique_ptr<Checkpoint> line_;                ///< waits for what is undecided
+  std::unique_ptr<Undecided> undecided_;            ///< also behind it, until the next call that all ranks make
+  mutable std::shared_ptr<const Effects> effects_;  ///< of the last line
   /// Of regions that were undecided: their shape, and what was read first of them the last time.
   std::map<std::string, std::pair<Extents, select::BoxSet>> needed_;
   std::set<std::string> exchanged_;  ///< regions whose memory was exchanged while a line waited: none waits again

@@ -38,6 +38,7 @@ struct Region {
   std::string name;
   std::vector<std::int64_t> shape;  ///< elements of this rank; none: a scalar
   std::int64_t element = 0;         ///< bytes
+  bool operator==(const Region&) const = default;
 };
 
 /// What one computation does to one region: first it reads `reads`, then it overwrites `overwrites`.
