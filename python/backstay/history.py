@@ -151,6 +151,7 @@ class _Reader:
         self._alive = False  # ranks compute
         self._last = 0.0  # time of the event before
         self._stood_since: float | None = None  # when the launch fell silent that was killed for it
+        self._launched: float | None = None  # a launch in which no session is open yet
 
     def read(self) -> History:
         for i, event in enumerate(self._events):
@@ -163,11 +164,13 @@ class _Reader:
         return self._out
 
     def _on_launch(self, time: float, event: dict, _: str) -> None:
+        self._launched = time
         self._out.launches += 1
         self._out.nodes = event.get("nodes")
         self._out.state = "running, or ended without a word"
 
     def _on_start(self, time: float, event: dict, following: str) -> None:
+        self._launched = None
         self._out.program, self._out.ranks = str(event.get("program", "")), int(event.get("ranks", 0))
         if following == "repair":
             return
@@ -193,7 +196,8 @@ class _Reader:
         how = f"status {status}" if number is None else f"signal {_signal_name(int(number))}"
         self._out.state = f"failed with {how}"
         what = f"launch {event.get('attempt')} ended with {how}"
-        began = time if self._stood_since is None else self._stood_since
+        stood_since = self._launched if self._stood_since is None else self._stood_since  # nothing was computed before
+        began = time if stood_since is None else stood_since
         self._stood_since = None
         waiting = [loss for loss in self._out.losses if loss.back is None]
         if waiting:  # the launch did not come back from that
@@ -203,7 +207,10 @@ class _Reader:
             self._out.losses.append(Loss(began, what))
 
     def _on_hang(self, time: float, event: dict, _: str) -> None:
+        """`seconds`: for which nobody computed by then."""
         self._stood_since = time - float(event.get("seconds", 0))
+
+    _on_stuck = _on_hang
 
     def _on_end(self, time: float, event: dict, _: str) -> None:
         self._alive, self._out.state = False, "done"

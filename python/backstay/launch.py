@@ -307,9 +307,9 @@ class Supervisor:
         return False
 
     def _is_refused(self) -> bool:
-        """The session has said so: an option or a call that can never work."""
+        """The session has said so: an option or a call that can never work, or lines of which none can be put back."""
         names = {e.get("event") for e in self._session_events(self._offset)}
-        return "refused" in names and "start" not in names
+        return "refused" in names and names.isdisjoint({"fresh", "resume", "repair", "commit"})
 
     def _is_asked_to_stop(self, seconds: float) -> bool:
         """Whether a signal has come, or comes in so many seconds."""

@@ -745,6 +745,7 @@ class Line:
     manifest: Manifest | None = None
     why: str = ""  # empty: whole
     retired: bool = False  # no manifest, and a newer line of its level has one: its files will be used again
+    left_behind: bool = False  # retired, but for what a node has that had left the job by then
     notes: list = field(default_factory=list)  # what is amiss, although the line can be read
     usable: dict = field(default_factory=dict)  # file name -> [Instance]
     from_parity: set = field(default_factory=set)  # names of files that are lost, and can be rebuilt
@@ -917,6 +918,18 @@ def _find_retired(lines: list) -> None:
     for line in lines:
         if line.unfinished and line.number < newest.get(line.level, 0):
             line.retired, line.why = True, "it was retired: a later line will use its files again"
+        line.left_behind = _is_left_behind(line, lines)
+
+
+def _is_left_behind(line: Line, lines: list) -> bool:
+    """What it lacks are files of nodes that have nothing of it, and something of a newer line, which is whole."""
+    newer = [other for other in lines if other.level == line.level and other.number > line.number]
+    if line.manifest is None or line.whole or not any(other.whole for other in newer):
+        return False
+    lost = [f for f in line.manifest.files if f.name not in line.usable and f.name not in line.from_parity]
+    have_it = {holding.root.node for holding in line.holdings}
+    have_newer = {holding.root.node for other in newer for holding in other.holdings}
+    return all(file.node not in have_it and file.node in have_newer for file in lost)
 
 
 def _line_dirs(path: Path) -> Iterator[tuple]:

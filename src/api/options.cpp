@@ -156,7 +156,8 @@ std::vector<std::string> level_names(Values& values) {
 /// "rs(K,P)" or "none".
 engine::ParityConfig parity_of(Values& values, const std::string& name) {
   constexpr std::uint64_t most = 255;  // members of a group, from the arithmetic in 8 bits
-  const std::string text = values.text(name);
+  std::string text = values.text(name);
+  std::erase(text, ' ');
   if (text == "none") return {};
   const auto comma = text.find(',');
   if (text.starts_with("rs(") && text.ends_with(")") && comma != text.npos) {
@@ -222,6 +223,9 @@ std::vector<engine::LevelConfig> levels_of(Values& values) {
     const bool may_have_parity = find_option(cat(word, ".redundancy")) != nullptr;
     const auto parity = may_have_parity ? parity_of(values, cat(word, ".redundancy")) : engine::ParityConfig{};
     if (std::find(names.begin(), names.end(), word) == names.end()) continue;
+    const std::string unit = cat(word, ".unit");
+    if (parity.p == 0 && find_option(unit) != nullptr && values.set(unit) && values.text(unit) != "node")
+      values.refuse(unit, cat("only given together with ", word, ".redundancy, which is none"));
     engine::LevelConfig level;
     level.kind = kind;
     level.name = word;

@@ -111,6 +111,18 @@ TEST(options, parity_has_groups_and_units) {
   EXPECT_EQ(s->levels[1].parity.p, 0);
   EXPECT_EQ(s->units.at("local").sets, (std::vector<std::vector<int>>{{0, 1, 2, 5}, {3, 4}}));
   EXPECT_EQ(read_options({{"local.unit", "env:RACK"}}, {})->units.at("local").variable, "RACK");
+  const auto blanks = read_options({{"levels", "local"}, {"local.redundancy", " rs( 3, 1 ) "}}, {});
+  ASSERT_TRUE(blanks.ok()) << blanks.failure().what;
+  EXPECT_EQ(blanks->levels[0].parity.k, 3);
+}
+
+TEST(options, a_unit_without_redundancy_is_a_forgotten_redundancy) {
+  const auto forgotten = read_options({{"levels", "memory,local"}, {"local.unit", "env:RACK"}}, {});
+  ASSERT_FALSE(forgotten.ok());
+  EXPECT_NE(forgotten.failure().what.find("local.unit"), std::string::npos) << forgotten.failure().what;
+  EXPECT_NE(forgotten.failure().what.find("local.redundancy, which is none"), std::string::npos)
+      << forgotten.failure().what;
+  EXPECT_TRUE(read_options({{"levels", "local"}, {"local.unit", "node"}}, {}).ok());
 }
 
 TEST(options, sizes_have_units) {

@@ -68,7 +68,8 @@ namespace {
 /// For `backstay run`, which need not launch again what can never work. The directory is the one that it reads: that of
 /// the options may be what is wrong.
 void tell_launcher(Code why) {
-  const bool always = why == Code::invalid_argument || why == Code::unknown_option || why == Code::mismatch;
+  const bool always = why == Code::invalid_argument || why == Code::unknown_option || why == Code::mismatch ||
+                      why == Code::version || why == Code::corrupt;
   const char* const read = std::getenv("BACKSTAY_DIR");
   if (always && read != nullptr && std::getenv("_BACKSTAY_RUN_ID") != nullptr)
     api::Journal(0, api::Log::quiet, read, "").event("refused", {});
@@ -610,6 +611,7 @@ Resumed Session::Impl::resume() {
 
 /// What resume() or replay() has found is told.
 Resumed Session::Impl::found(const Result<Resumed>& outcome) {
+  if (!outcome && rank == 0 && !must_resume_) tell_launcher(outcome.failure().code);
   const auto found = value_here(outcome);
   engine_->make_ready();
   const bool back = !found && must_resume_;

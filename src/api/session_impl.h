@@ -157,7 +157,7 @@ class Session::Impl {
   void replay(const std::function<void()>& phase);
   void find_logs();
   static std::string lost_ranks(const comm::Verdict& meeting);
-  static std::string nobody_goes_on(const comm::Verdict& meeting);
+  static std::string nobody_goes_on(const comm::Verdict& meeting, bool any_is_left);
   comm::MpiOptions mpi_options();
   std::unique_ptr<comm::Courier> courier_;
   std::chrono::steady_clock::time_point pumped_ = std::chrono::steady_clock::now();

@@ -188,7 +188,7 @@ void Session::Impl::stand_by() {
       // The others are where nothing reaches them but the end of the job: by `backstay run`, which reads this, or
       // else by MPI, as far as it can.
       journal.insist(met.failure().what);
-      journal.event("stuck", {});
+      journal.event("stuck", {api::Journal::number("seconds", 2 * settings_.timeout)});
       comm::leaving::nobody_counts_on_me();
       MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
     }
@@ -196,7 +196,7 @@ void Session::Impl::stand_by() {
     if (crew_->rank() >= 0) repaired_.push_back(meeting);
     if (meeting.fate != comm::Fate::closed && meeting.fate != comm::Fate::lost) continue;
     if (meeting.fate == comm::Fate::lost) {
-      if (meeting.speaks) journal.insist(nobody_goes_on(meeting));
+      if (meeting.speaks) journal.insist(nobody_goes_on(meeting, false));
       crew_->part();
     }
     crew_.reset();
@@ -234,10 +234,11 @@ std::string Session::Impl::lost_ranks(const comm::Verdict& meeting) {
   return cat(meeting.replaced.size() > 1 ? "ranks " : "rank ", ranks, meeting.replaced.size() > 1 ? " were" : " was");
 }
 
-std::string Session::Impl::nobody_goes_on(const comm::Verdict& meeting) {
-  return cat(lost_ranks(meeting),
-             " lost, and no spare is left to take the place: start the job again; it goes on from the newest line that "
-             "is left, or from its beginning");
+/// Ranks of which none is left may have ended for a reason, and said so.
+std::string Session::Impl::nobody_goes_on(const comm::Verdict& meeting, bool any_is_left) {
+  return cat(lost_ranks(meeting), " lost, and no spare is left to take the place: start the job again; ",
+             any_is_left ? "it goes on from the newest line that is left, or from its beginning"
+                         : "it goes on from the newest line that is left, unless a rank has said why not");
 }
 
 /// Ends the engine and its thread; regions stay, and so does what the memory level holds.
@@ -311,7 +312,7 @@ void Session::Impl::note_repair(const comm::Verdict& meeting) {
   if (meeting.fate == comm::Fate::again) return;
   crew_is_gone_ = is_lost_ = true;
   save_what_memory_holds(meeting.speaks);
-  const std::string sentence = nobody_goes_on(meeting);
+  const std::string sentence = nobody_goes_on(meeting, true);
   // Said here, too: the program may leave its words to a rank that is gone.
   if (meeting.speaks) journal_->insist(sentence);
   crew_->part();

@@ -778,6 +778,25 @@ def test_what_would_be_refused_again_is_not_launched_again(tmp_path, options, se
     assert len(events(tmp_path, "launch")) == 1
 
 
+def test_lines_of_which_none_can_be_put_back_are_not_launched_again(tmp_path):
+    first = run(tmp_path, "-n", 3, program=LOOPER, words=("20",), levels="shared", every=5, shared__layout="one-file")
+    assert first.returncode == 0, first.stderr
+    for path in (tmp_path / "ck" / "shared").glob("line-*/*.h5"):
+        path.write_bytes(b"")
+    ended = run(tmp_path, "-n", 3, "--relaunch", 5, program=LOOPER, words=("20",), levels="shared")
+    assert ended.returncode != 0 and "none can be put back" in ended.stderr
+    assert ended.stderr.count("not launched again") == 1 and len(events(tmp_path, "launch")) == 2
+
+
+@needs_ulfm
+@pytest.mark.parametrize("spares", [0, 1])
+def test_partitioned_communication_is_refused_beside_spares_for_which_it_would_wait(tmp_path, spares):
+    words = {"program": THROWER, "words": ("-1", "partitioned"), "levels": "shared"}
+    ended = run(tmp_path, "-n", 2, "--spares", spares, "--relaunch", 0, **words)
+    refused = "partitioned communication cannot be used in a job with spares" in ended.stderr
+    assert (ended.returncode == 0, refused) == (spares == 0, spares > 0), ended.stderr
+
+
 @needs_ulfm
 @pytest.mark.parametrize("levels", ["memory", "memory,shared"])
 def test_spares_beside_levels_that_keep_nothing_of_a_lost_rank_are_told_so(tmp_path, levels):

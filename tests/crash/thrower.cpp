@@ -1,5 +1,5 @@
-// thrower STEP: all ranks count to 20, and throw at STEP. `main` catches what is thrown, when the session is gone, ends
-// MPI, and returns 3 then.
+// thrower STEP [partitioned]: all ranks count to 20, and throw at STEP. `main` catches what is thrown, when the session
+// is gone, ends MPI, and returns 3 then. Partitioned: before that each sends a number to itself in that way.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -9,7 +9,22 @@
 #include "backstay/backstay.hpp"
 
 namespace {
-void work(int throws_at) {
+void send_in_parts([[maybe_unused]] MPI_Comm comm) {
+#if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
+  int rank = 0, out = 1, in = 0;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Request requests[2];
+  MPI_Psend_init(&out, 1, 1, MPI_INT, rank, 0, comm, MPI_INFO_NULL, &requests[0]);
+  MPI_Precv_init(&in, 1, 1, MPI_INT, rank, 0, comm, MPI_INFO_NULL, &requests[1]);
+  MPI_Startall(2, requests);
+  MPI_Pready(0, requests[0]);
+  MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+  for (auto& request : requests) MPI_Request_free(&request);
+  if (in != 1) throw std::runtime_error("another number came");
+#endif
+}
+
+void work(int throws_at, bool partitioned) {
   backstay::Session session(MPI_COMM_WORLD);
   std::vector<double> sums(10);
   int step = 0;
@@ -17,6 +32,7 @@ void work(int throws_at) {
     session.protect("sums", sums);
     session.protect("step", step);
     session.resume();
+    if (partitioned) send_in_parts(session.comm());
     while (step < 20) {
       session.checkpoint();
       MPI_Barrier(session.comm());
@@ -32,7 +48,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   int status = 0;
   try {
-    work(argc > 1 ? std::atoi(argv[1]) : -1);
+    work(argc > 1 ? std::atoi(argv[1]) : -1, argc > 2);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "thrower: %s\n", e.what());
     status = 3;

@@ -71,12 +71,21 @@ def test_what_comes_of_one_loss_is_one_failure(tmp_path):
     assert (loss["time"], loss["stood_still"], loss["lost_work"]) == (19.5, 8.5, 9.5)
 
 
-def test_time_in_silence_is_not_counted_as_work(tmp_path):
+@pytest.mark.parametrize("word", ["hang", "stuck"])
+def test_time_in_silence_is_not_counted_as_work(tmp_path, word):
     killed = {"attempt": 1, "status": 137, "signal": 9, "seconds": 60}
     again = [(time + 50, event, values) for time, event, values in LAUNCHED_AGAIN[8:11]]
-    events = [*LAUNCHED_AGAIN[:5], (60, "hang", {"attempt": 1, "seconds": 45}), (61, "exit", killed), *again]
+    events = [*LAUNCHED_AGAIN[:5], (60, word, {"seconds": 45}), (61, "exit", killed), *again]
     (loss,) = backstay("report", write(tmp_path / "ck", events), "--json").json["failures"]
     assert (loss["time"], loss["stood_still"], loss["lost_work"]) == (15, 63, 5)
+
+
+def test_a_launch_in_which_no_session_was_opened_stood_still(tmp_path):
+    killed = {"attempt": 1, "status": 137, "signal": 9, "seconds": 6}
+    events = [LAUNCHED_AGAIN[0], (6, "exit", killed), (7, *LAUNCHED_AGAIN[8][1:])]
+    events += [(8, "start", {"program": "a", "ranks": 8}), (8.5, "fresh", {})]
+    (loss,) = backstay("report", write(tmp_path / "ck", events), "--json").json["failures"]
+    assert (loss["time"], loss["stood_still"], loss["lost_work"]) == (0, 8.5, 0)
 
 
 class Tags(HTMLParser):

@@ -140,3 +140,29 @@ def test_what_may_not_be_read_is_not_in_order(tmp_path, name):
     ended = backstay("verify", tmp_path)
     os.chmod(tmp_path / name, 0o700)
     assert ended.status == 1 and "no damage" not in ended.out
+
+
+def test_what_a_node_still_has_that_the_job_has_left_is_no_damage(tmp_path):
+    for number in (1, 2):
+        Checkpoint(line=number, ranks=4, nodes=2).replicated("step", 3).write(tmp_path, "local")
+    shutil.rmtree(tmp_path / "node-1/local/line-00000001")
+    ended = backstay("verify", tmp_path)
+    assert ended.status == 0 and "Line 1 (local) was retired by nodes that the job went on with" in ended.out
+    assert "left behind" in backstay("ls", tmp_path).out
+    assert "removed: line 1 (local) (left behind)" in backstay("prune", tmp_path, "--keep", "1").out
+    assert backstay("verify", tmp_path).status == 0 and not (tmp_path / "node-0/local/line-00000001").exists()
+
+
+@pytest.mark.parametrize("gone", ["file", "newer", "node"])
+def test_what_is_lost_otherwise_is_damage(tmp_path, gone):
+    for number in (1, 2):
+        Checkpoint(line=number, ranks=4, nodes=2).replicated("step", 3).write(tmp_path, "local")
+    if gone == "file":
+        (tmp_path / "node-1/local/line-00000001/rank-00002.h5").unlink()
+    if gone == "newer":
+        shutil.rmtree(tmp_path / "node-1/local/line-00000001")
+        (tmp_path / "node-0/local/line-00000002/rank-00000.h5").unlink()
+    if gone == "node":
+        shutil.rmtree(tmp_path / "node-1")
+    ended = backstay("verify", tmp_path)
+    assert ended.status == 1 and "was retired" not in ended.out

@@ -113,9 +113,17 @@ def main(arguments: Optional[list] = None) -> int:
     except BrokenPipeError:  # `backstay ls | head`
         forget_stdout()
     except OSError as error:
-        what = error.filename or "The output cannot be written"
+        what = error.filename or ("The output cannot be written" if _here() else "The current directory is gone")
         fail(f"{what}: {error.strerror or error}.", as_json)
     return 1
+
+
+def _here() -> str:
+    """The current directory; "": it was removed."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""
 
 
 def _open_what_is_closed() -> None:

@@ -134,6 +134,8 @@ def _cells(opened: Directory, line: Line, row: dict) -> list:
 def _state(opened: Directory, line: Line) -> Text:
     if line.unfinished:
         return Text("retired" if line.retired else "unfinished", style="dim")
+    if line.left_behind:
+        return Text("left behind by a node that is out of the job", style="dim")
     if not line.whole:
         return Text(f"not whole: {_short(opened, line.why)}", style="red")
     if line.notes:

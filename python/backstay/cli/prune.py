@@ -189,4 +189,12 @@ def _print(target: common.Target, kept: list, removed: list, freed: int, dry_run
 def _state(line: Line) -> str:
     if line.whole:
         return ""
-    return " (retired)" if line.retired else " (unfinished)" if line.unfinished else " (not whole)"
+    return (
+        " (left behind)"
+        if line.left_behind
+        else " (retired)"
+        if line.retired
+        else " (unfinished)"
+        if line.unfinished
+        else " (not whole)"
+    )

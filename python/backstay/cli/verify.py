@@ -44,7 +44,7 @@ def _verify(line, progress: common.Progress) -> dict:
     if not damage and not line.whole:
         damage = [Damage(line.number, line.level, "", f"{line.heading}: {line.why}.")]
     # What a running job retired meanwhile was overwritten under our eyes: that is no damage.
-    retired = line.manifest is not None and not line.still_there()
+    retired = line.left_behind or (line.manifest is not None and not line.still_there())
     readable = found.readable and line.whole and not retired
     return {"line": line, "retired": retired, "readable": readable, "damage": [] if retired else damage}
 
@@ -71,7 +71,14 @@ def _print(wanted: common.Target, results: list, damage: list, done: int, second
     for d in damage:
         common.say(d.sentence, style="red")
     for r in results:
-        if r["retired"]:
+        if r["line"].left_behind:
+            where = " and ".join(str(holding.path) for holding in r["line"].holdings)
+            common.say(
+                f"{r['line'].heading} was retired by nodes that the job went on with; {where} is left of it, which is "
+                "no damage: `backstay prune` removes it.",
+                style="dim",
+            )
+        elif r["retired"]:
             common.say(f"The running job retired {r['line'].title} while it was checked.", style="dim")
     if not results:
         common.say(f"There is no line{wanted.at()} to check yet.")

@@ -2,6 +2,9 @@
 // and fail while it is replayed (see logged_call.h).
 #include <mpi.h>
 
+#include <cstdio>
+
+#include "comm/crew.h"
 #include "comm/message_log/phase.h"
 
 // Open MPI 5 has most of MPI 4 and says that it is 3.1.
@@ -18,6 +21,24 @@
   }
 
 namespace backstay::comm::message_log {
+#ifdef BACKSTAY_HAS_MPI_4
+namespace {
+/// Open MPI 5.0 duplicates MPI_COMM_WORLD for the first of these (part/persist), and waits for the spares for ever.
+int partitioned(const char* name, MPI_Comm comm, const Real& real) {
+  if (!quiet()) return refused(name, comm, real);
+  const Crew* const crew = Crew::present();
+  if (crew == nullptr || !crew->repairs()) return real();
+  std::fprintf(
+      stderr,
+      "backstay: %s: partitioned communication cannot be used in a job with spares, as Open MPI would wait for "
+      "them to take part: use MPI_Send_init and MPI_Recv_init, or a job without spares\n",
+      name);
+  PMPI_Comm_call_errhandler(comm, MPI_ERR_UNSUPPORTED_OPERATION);
+  return MPI_ERR_UNSUPPORTED_OPERATION;
+}
+}  // namespace
+#endif
+
 extern "C" {
 #pragma GCC visibility push(default)
 
@@ -62,14 +83,16 @@ REFUSED(Isendrecv_replace,
         (buffer, count, type, to_rank, tag, from_rank, to_tag, comm, request))
 REFUSED(Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* made, MPI_Request* request),
         (comm, info, made, request))
-REFUSED(Psend_init,
-        (const void* buffer, int parts, MPI_Count count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
-         MPI_Info info, MPI_Request* request),
-        (buffer, parts, count, type, to, tag, comm, info, request))
-REFUSED(Precv_init,
-        (void* buffer, int parts, MPI_Count count, MPI_Datatype type, int from, int tag, MPI_Comm comm, MPI_Info info,
-         MPI_Request* request),
-        (buffer, parts, count, type, from, tag, comm, info, request))
+int MPI_Psend_init(const void* buffer, int parts, MPI_Count count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+                   MPI_Info info, MPI_Request* request) {
+  return partitioned("MPI_Psend_init", comm,
+                     [&] { return PMPI_Psend_init(buffer, parts, count, type, to, tag, comm, info, request); });
+}
+int MPI_Precv_init(void* buffer, int parts, MPI_Count count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+                   MPI_Info info, MPI_Request* request) {
+  return partitioned("MPI_Precv_init", comm,
+                     [&] { return PMPI_Precv_init(buffer, parts, count, type, from, tag, comm, info, request); });
+}
 REFUSED(Barrier_init, (MPI_Comm comm, MPI_Info info, MPI_Request* request), (comm, info, request))
 
 using N = int;
