@@ -28,11 +28,12 @@ PROGRAMS = {
     "clover3d": ["--n", "48", "--steps", "4"],
 }
 # Each long enough for a few checkpoints, of which the first does more: it saves what is static.
-STEPPING = {
-    "tea2d": ["--n", "512", "--steps", "12", "--solver", "cg"],
-    "clover3d": ["--n", "64", "--steps", "96"],
-    "tgv": ["--n", "64", "--steps", "64"],
-}
+STEPPING = [
+    ("tea2d", 512, 12, ["--solver", "cg"]),
+    ("clover3d", 64, 96, []),
+    ("clover3d", 96, 48, []),
+    ("tgv", 64, 64, []),
+]
 LEVELS = ["memory", "partner", "local", "shared"]
 STEPPING_RANKS, STEPPING_EVERY = 4, 4
 # Large enough for a line to take a while, and of few steps.
@@ -76,9 +77,8 @@ def bytes_of(build: Path, name: str, ranks: int) -> dict:
     return row | ({"bytes_per_state": row["bytes"] / int(arrays[1])} if ranks == 1 and arrays else {})
 
 
-def end_of(build: Path, name: str, every: int, level: str) -> tuple[float, dict]:
+def end_of(program: list, every: int, level: str) -> tuple[float, dict]:
     """Seconds from the session's start to its end, and what the end says of checkpoints on rank 0."""
-    program = [build / "apps" / name / name, *STEPPING[name], "--quiet"]
     with tempfile.TemporaryDirectory(prefix="backstay-saved.", dir="/dev/shm") as directory:
         flags = ["run", "-n", STEPPING_RANKS, "--every", every, "--levels", level]
         told_by([*COMMAND, *flags, "--dir", f"{directory}/ck", "--", *program])
@@ -99,17 +99,17 @@ def copy_of(build: Path, size: int, step: float) -> dict:
     return json.loads(mpirun(STEPPING_RANKS, [build / "bench" / "copies", size, 1e3 * work, 24]))
 
 
-def blocked_of(build: Path, name: str) -> list[dict]:
+def blocked_of(build: Path, name: str, n: int, steps: int, words: list) -> list[dict]:
     """For each level: what a checkpoint keeps rank 0, against a step of a run without checkpoints just before, and
     against a copy of its bytes just after it."""
     rows = []
-    steps = int(STEPPING[name][STEPPING[name].index("--steps") + 1])
+    program = [build / "apps" / name / name, "--n", n, "--steps", steps, *words, "--quiet"]
     for level in LEVELS:
-        seconds, _ = end_of(build, name, 10**9, level)
-        _, end = end_of(build, name, STEPPING_EVERY, level)
+        seconds, _ = end_of(program, 10**9, level)
+        _, end = end_of(program, STEPPING_EVERY, level)
         if end["taken"] < 2:
             raise SystemExit(f"saved.py: {name} took {end['taken']} checkpoints at {level}")
-        row = {"what": "blocked", "program": name, "level": level, "store": "shm", "ranks": STEPPING_RANKS}
+        row = {"what": "blocked", "program": name, "size": n, "level": level, "store": "shm", "ranks": STEPPING_RANKS}
         row |= {"step_s": seconds / steps, "blocked_s": end["blocked_seconds"] / end["taken"], "taken": end["taken"]}
         row |= {"bytes": end["bytes"] // STEPPING_RANKS}
         row |= {f"copy_{key}": value for key, value in copy_of(build, row["bytes"], row["step_s"]).items()}
@@ -187,7 +187,7 @@ def run(options: argparse.Namespace) -> list[dict]:
     rows += [bytes_of(options.build, name, ranks) for name in PROGRAMS for ranks in options.ranks]
     rows.append(declarations_of(options.build, rows[0], next(row for row in rows if row.get("program") == "clover3d")))
     rows += [restored_of(options.build, name) for name in RESTORED]
-    return rows + [row for name in STEPPING for row in blocked_of(options.build, name)]
+    return rows + [row for sizes in STEPPING for row in blocked_of(options.build, *sizes)]
 
 
 def told(row: dict) -> str:
@@ -216,7 +216,7 @@ def told(row: dict) -> str:
         )
     if row["what"] == "blocked":
         return (
-            f"{row['program']} on {row['ranks']} ranks, level {row['level']}: a checkpoint keeps rank 0 for "
+            f"{row['program']} {row['size']} on {row['ranks']} ranks, level {row['level']}: a checkpoint keeps rank 0 for "
             f"{1e3 * row['blocked_s']:.2f} ms, {row['blocked_per_step']:.3f} of a step of "
             f"{1e3 * row['step_s']:.1f} ms; a plain copy of its {row['bytes']} bytes there "
             f"{1e3 * row['copy_mean_s']:.2f} ms, "
