@@ -216,8 +216,8 @@ def told(row: dict) -> str:
         )
     if row["what"] == "blocked":
         return (
-            f"{row['program']} {row['size']} on {row['ranks']} ranks, level {row['level']}: a checkpoint keeps rank 0 for "
-            f"{1e3 * row['blocked_s']:.2f} ms, {row['blocked_per_step']:.3f} of a step of "
+            f"{row['program']} {row['size']} on {row['ranks']} ranks, level {row['level']}: a checkpoint keeps rank 0 "
+            f"for {1e3 * row['blocked_s']:.2f} ms, {row['blocked_per_step']:.3f} of a step of "
             f"{1e3 * row['step_s']:.1f} ms; a plain copy of its {row['bytes']} bytes there "
             f"{1e3 * row['copy_mean_s']:.2f} ms, "
             f"{row['copy_per_step']:.3f} of a step (median {1e3 * row['copy_median_s']:.2f} ms)"
