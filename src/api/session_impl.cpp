@@ -551,7 +551,7 @@ Outcome Session::Impl::take(bool forced) {
       if (failures_.empty() || failures_.back().failure.what != outcome.failure().what)
         failures_.push_back({outcome.failure(), outcome.failure().what});
     } else if (*outcome == Outcome::taken || (*outcome == Outcome::stop && !stop_said_)) {
-      ++counters_.taken;
+      if (++counters_.taken == 2) blocked_by_first_ = counters_.blocked_seconds;
     } else if (*outcome == Outcome::skipped) {
       ++counters_.skipped;
     }
@@ -815,8 +815,10 @@ bool Session::Impl::close() {
   }
   if (signals_ && api::SignalListener::ends_the_process())
     journal_->say("a signal that asked for the end came after the last checkpoint(): it ends the program now");
+  const double by_first = counters_.taken < 2 ? counters_.blocked_seconds : blocked_by_first_;
   journal_->event(stopping() ? "stop" : "end", {api::Journal::number("taken", static_cast<double>(counters_.taken)),
-                                                api::Journal::number("blocked_seconds", counters_.blocked_seconds)});
+                                                api::Journal::number("blocked_seconds", counters_.blocked_seconds),
+                                                api::Journal::number("blocked_by_first_seconds", by_first)});
   let_spares_go();
   return waited.ok();
 }

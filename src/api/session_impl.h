@@ -311,6 +311,7 @@ class Session::Impl {
 
   mutable std::mutex mutex_;  // counters_ and failures_ are written by the background
   Status counters_;
+  double blocked_by_first_ = 0;        // of counters_.blocked_seconds, up to the second checkpoint
   std::uint64_t captured_before_ = 0;  // by the engines before this one
   std::uint64_t ended_ = 0;            // checkpoints that are committed or given up at each of their levels
   struct Trouble {

@@ -500,7 +500,7 @@ def test_the_end_tells_how_long_checkpoints_kept_the_program(start, tmp_path):
     events = [json.loads(line) for file in tmp_path.rglob("events.jsonl") for line in file.read_text().splitlines()]
     end = events[-1]
     assert (end["event"], end["taken"]) == ("end", 2)
-    assert 0 < blocked <= end["blocked_seconds"] < 60
+    assert 0 < end["blocked_by_first_seconds"] < blocked <= end["blocked_seconds"] < 60
 
 
 def test_outcomes_follow_the_option_every(start):
