@@ -221,7 +221,8 @@ def told(row: dict) -> str:
         return (
             f"{row['program']} {row['size']} on {row['ranks']} ranks, level {row['level']}: a checkpoint keeps rank 0 "
             f"for {1e3 * row['blocked_s']:.2f} ms (the first one {1e3 * row['first_s']:.1f} ms), "
-            f"{row['blocked_per_step']:.3f} of a step of {1e3 * row['step_s']:.1f} ms; a plain copy of its {row['bytes']} bytes there "
+            f"{row['blocked_per_step']:.3f} of a step of {1e3 * row['step_s']:.1f} ms; a plain copy of its "
+            f"{row['bytes']} bytes there "
             f"{1e3 * row['copy_mean_s']:.2f} ms, "
             f"{row['copy_per_step']:.3f} of a step (median {1e3 * row['copy_median_s']:.2f} ms)"
         )
