@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <barrier>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 
 #include "base/text.h"
 #include "comm/fake_comm.h"
@@ -37,7 +39,10 @@ class Rank {
     config.program = "engine_test";
     if (adjust) adjust(config);
     EngineHooks hooks;
-    hooks.say = [this](const std::string& sentence) { sentences.push_back(sentence); };
+    hooks.say = [this](const std::string& sentence) {
+      const std::lock_guard lock(mutex);
+      sentences.push_back(sentence);
+    };
     if (said_of_others != nullptr)
       hooks.say_of_others = [said_of_others](const std::string& sentence) { said_of_others->push_back(sentence); };
     hooks.settled = [this](const Settled& s, const std::string&) {
@@ -74,7 +79,8 @@ class Rank {
   std::vector<double> u;
   std::string trouble;
   std::vector<std::string> sentences;
-  std::unique_ptr<Engine> engine;  // ends first: its thread writes to `trouble`
+  std::mutex mutex;                // the background speaks, too
+  std::unique_ptr<Engine> engine;  // ends first: its thread writes to these
 
  private:
   int rank_;
