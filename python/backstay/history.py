@@ -199,10 +199,9 @@ class _Reader:
         stood_since = self._launched if self._stood_since is None else self._stood_since  # nothing was computed before
         began = time if stood_since is None else stood_since
         self._stood_since = None
-        waiting = [loss for loss in self._out.losses if loss.back is None]
-        if waiting:  # the launch did not come back from that
-            waiting[-1].what += f"; {what}"
-            waiting[-1].how = Loss.how
+        last = self._out.losses[-1] if self._out.losses else None
+        if last and last.back is None and last.how == "replaced by spares":  # the launch did not come back from that
+            last.what, last.how = f"{last.what}; {what}", Loss.how
         else:
             self._out.losses.append(Loss(began, what))
 

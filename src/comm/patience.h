@@ -12,9 +12,8 @@ namespace backstay::comm {
 /// Sleeps between looks at something that another rank must do: each time a sixteenth of what was waited so far, from
 /// 20 microseconds to 1 millisecond. What takes long is looked at seldom, and found little later than it happens.
 ///
-/// A sleep lasts for 50 microseconds more than was asked (Linux, timer slack), which is longer than most messages
-/// between ranks that are there. `at_first`: so long others are let run instead, where a program waits for nothing
-/// else.
+/// A sleep lasts for 50 microseconds more than was asked (Linux, timer slack). `at_first`: so long others are let run
+/// instead, where a program waits for nothing else.
 class Backoff {
  public:
   static constexpr std::chrono::microseconds usual{1000};

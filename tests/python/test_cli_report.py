@@ -71,6 +71,13 @@ def test_what_comes_of_one_loss_is_one_failure(tmp_path):
     assert (loss["time"], loss["stood_still"], loss["lost_work"]) == (19.5, 8.5, 9.5)
 
 
+def test_two_launches_that_fail_are_two_failures(tmp_path):
+    again = [(23, "launch", {"attempt": 2, "ranks": 8}), (24, "start", {"program": "a", "ranks": 8})]
+    ends = [(time, "exit", {"attempt": n, "status": 1, "signal": None}) for n, time in ((1, 22), (2, 25))]
+    report = backstay("report", write(tmp_path / "ck", [*LAUNCHED_AGAIN[:5], ends[0], *again, ends[1]]), "--json").json
+    assert [loss["what"] for loss in report["failures"]] == [f"launch {n} ended with status 1" for n in (1, 2)]
+
+
 @pytest.mark.parametrize("word", ["hang", "stuck"])
 def test_time_in_silence_is_not_counted_as_work(tmp_path, word):
     killed = {"attempt": 1, "status": 137, "signal": 9, "seconds": 60}
