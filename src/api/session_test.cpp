@@ -609,6 +609,37 @@ TEST_F(SessionTest, padding_of_replicated_values_is_saved_as_zeros) {
   EXPECT_EQ(first, crc_of(0xee));
 }
 
+TEST_F(SessionTest, static_memory_that_was_changed_comes_back_and_is_told_and_its_padding_is_no_change) {
+  alignas(Padded) std::array<unsigned char, sizeof(Padded)> memory;
+  memory.fill(0x11);
+  auto* p = reinterpret_cast<Padded*>(memory.data());
+  p->c = 'x';
+  p->d = 1.5;
+  std::vector<double> table(100, 2.5), values(10, 1);
+  Session run(alone, options({{"log", "normal"}}));
+  run.protect_static("p", *p);
+  run.protect_static("table", array(table.data() + 1, {9}, {10}));
+  run.protect("values", values);
+  run.checkpoint(now);
+  run.wait();
+  const auto said_by_resume = [&run] {
+    ::testing::internal::CaptureStderr();
+    EXPECT_TRUE(run.resume());
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(said_by_resume().find("was changed all the same"), std::string::npos);
+  memory.fill(0xee);
+  p->c = 'x';
+  p->d = 1.5;
+  table[2] = 7;  // not a part of it
+  EXPECT_EQ(said_by_resume().find("was changed all the same"), std::string::npos);
+  table[11] = 7;
+  const auto said = said_by_resume();
+  EXPECT_NE(said.find("region 'table' of rank 0 is static, and was changed all the same"), std::string::npos) << said;
+  EXPECT_EQ(table[11], 2.5);
+  EXPECT_EQ(table[2], 7);
+}
+
 TEST_F(SessionTest, many_regions_are_protected_in_time_that_grows_with_their_number) {
   constexpr std::size_t some = 2000 / BACKSTAY_TEST_PACE;
   std::vector<double> values(4 * some);

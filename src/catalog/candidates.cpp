@@ -1,6 +1,7 @@
 #include "catalog/candidates.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "base/text.h"
@@ -17,21 +18,29 @@ struct Part {
   const Holding* holding;
 };
 
-/// The manifest that the stores agree on: the first that can be read.
-void choose_manifest(const std::vector<Part>& parts, Candidate& out) {
+/// A manifest that stores have, and its bytes.
+struct Known {
+  format::Manifest manifest;
+  const Bytes* bytes;
+};
+
+/// The manifests of this line, each once, newest first. None: `out` says why.
+std::vector<Known> known_manifests(const std::vector<Part>& parts, Candidate& out) {
+  std::vector<Known> known;
   for (const auto& part : parts) {
-    if (part.holding->manifest.empty()) continue;
-    auto manifest = format::decode_manifest(part.holding->manifest);
+    const Bytes& bytes = part.holding->manifest;
+    if (bytes.empty() || std::ranges::any_of(known, [&](const Known& k) { return *k.bytes == bytes; })) continue;
+    auto manifest = format::decode_manifest(bytes);
     if (manifest && manifest->line == out.line) {
-      out.manifest = std::move(*manifest);
-      out.code = Code::ok;
-      out.trouble.clear();
-      return;
+      known.push_back({std::move(*manifest), &bytes});
+      continue;
     }
     if (out.code == Code::version) continue;  // the one thing a person must hear of
     out.code = manifest ? Code::corrupt : manifest.failure().code;
     out.trouble = manifest ? cat("its manifest is that of line ", manifest->line) : manifest.failure().what;
   }
+  std::ranges::stable_sort(known, std::greater<>(), [](const Known& k) { return k.manifest.time; });
+  return known;
 }
 
 bool has(const Part& part, const std::string& name, std::uint64_t size) {
@@ -98,11 +107,39 @@ void find_sources(const std::vector<Part>& parts, Candidate& out) {
 
 /// A store with files of the line but not its manifest: a job died between two renames, and now the line hangs on the
 /// other stores.
-bool lacks_a_manifest(const std::vector<Part>& parts, const format::Manifest& manifest) {
+bool lacks_a_manifest(const std::vector<Part>& parts, const Known& chosen) {
   return std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
+    if (part.holding->files.empty() || part.holding->manifest == *chosen.bytes) return false;
     const auto here = format::decode_manifest(part.holding->manifest);
-    return !part.holding->files.empty() && (!here || *here != manifest);
+    return !here || *here != chosen.manifest;
   });
+}
+
+/// What the stores have of the line, if `known` is its manifest.
+Candidate by_manifest(Candidate line, const Known& known, const std::vector<Part>& parts) {
+  line.manifest = known.manifest;
+  line.code = Code::ok;
+  line.trouble.clear();
+  find_groups(parts, line);
+  find_sources(parts, line);
+  line.complete = line.complete && !lacks_a_manifest(parts, known);
+  return line;
+}
+
+/// By the first manifest for which all of it is there. A store may hold another one: it was away while the others wrote
+/// the line again, or it was damaged.
+Candidate candidate(std::uint64_t number, int level, const std::vector<Part>& parts) {
+  Candidate line;
+  line.line = number;
+  line.level = level;
+  const auto known = known_manifests(parts, line);
+  std::optional<Candidate> best;
+  for (const auto& each : known) {
+    Candidate found = by_manifest(line, each, parts);
+    if (found.trouble.empty()) return found;
+    if (!best) best = std::move(found);
+  }
+  return best ? std::move(*best) : line;
 }
 }  // namespace
 
@@ -155,16 +192,7 @@ std::vector<Candidate> candidates(const std::vector<StoreContents>& contents) {
   std::vector<Candidate> out;
   for (const auto& [key, parts] : by_line) {
     if (std::all_of(parts.begin(), parts.end(), [](const Part& p) { return p.holding->manifest.empty(); })) continue;
-    Candidate c;
-    c.line = key.first;
-    c.level = key.second;
-    choose_manifest(parts, c);
-    if (c.trouble.empty()) {
-      find_groups(parts, c);
-      find_sources(parts, c);
-      c.complete = c.complete && !lacks_a_manifest(parts, c.manifest);
-    }
-    out.push_back(std::move(c));
+    out.push_back(candidate(key.first, key.second, parts));
   }
   std::sort(out.begin(), out.end(), [](const Candidate& a, const Candidate& b) {
     return a.line != b.line ? a.line > b.line : a.level < b.level;

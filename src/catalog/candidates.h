@@ -44,8 +44,9 @@ struct Candidate {
 };
 
 /// Newest first; at the same line number the lower level first.
-/// A store whose manifest of the line differs from the others' or is damaged gives no manifest, but its files are
-/// still sources where names and sizes fit: their tables are checked against the manifest before anything is read.
+/// Where stores have different manifests of a line, the newest counts of those whose files are there. A store that has
+/// another one, or a damaged one, gives no manifest, but its files are still sources where names and sizes fit: their
+/// tables are checked against the manifest before anything is read.
 std::vector<Candidate> candidates(const std::vector<StoreContents>& contents);
 
 /// A line's file without a source can be rebuilt if no more members of its parity group are lost than it has parities.

@@ -116,6 +116,31 @@ TEST(candidates, a_damaged_manifest_is_replaced_by_another_nodes) {
   EXPECT_NE(candidates({{0, 0, {bad}}})[0].trouble, "");
 }
 
+TEST(candidates, a_store_with_the_manifest_of_something_else_does_not_hide_the_line) {
+  auto other = manifest(5);
+  other.files = {{"rank-00000.h5", {0}, 0, -1, 40, 1}, {"rank-00001.h5", {1}, 1, -1, 50, 2}};
+  other.time = 7;  // newer, but there is nothing of it
+  const std::vector<StoreContents> c{{0, 0, {holding(other, {{"rank-00000.h5", 100}})}},
+                                     {0, 1, {holding(manifest(5), {{"rank-00001.h5", 200}})}}};
+  const auto found = candidates(c);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].trouble, "");
+  EXPECT_EQ(found[0].manifest, manifest(5));
+  EXPECT_FALSE(found[0].complete);
+}
+
+TEST(candidates, of_two_manifests_the_newer_counts_as_a_node_may_have_been_away) {
+  auto again = manifest(5);
+  again.job = "fedcba9876543210";
+  again.time = 7;
+  for (const bool first : {true, false}) {
+    const auto old = holding(manifest(5), {{"rank-00000.h5", 100}}), newer = holding(again, {{"rank-00001.h5", 200}});
+    const auto found = candidates({{0, 0, {first ? old : newer}}, {0, 1, {first ? newer : old}}});
+    EXPECT_EQ(found[0].manifest, again);
+    EXPECT_FALSE(found[0].complete);
+  }
+}
+
 TEST(candidates, a_manifest_under_another_lines_name_is_damage) {
   auto moved = holding(manifest(5), {});
   moved.line = 6;

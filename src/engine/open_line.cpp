@@ -441,11 +441,7 @@ namespace {
 Result<std::uint32_t> crc_of(const RegionSpec& spec) {
   const auto view = view_of(spec);
   if (!view) return view.failure();
-  Bytes bytes(static_cast<std::size_t>(region::packed_size(*view, spec.type.size)));
-  const auto crc = region::capture(*view, spec.type.size, bytes.data());
-  if (spec.padding.empty()) return crc;
-  region::clear_padding(spec, bytes);
-  return crc32c(bytes);
+  return region::checksum_without_padding(spec, *view);
 }
 }  // namespace
 

@@ -222,6 +222,18 @@ std::uint32_t pack(Walk walk, std::byte* target, std::uint64_t size) {
 }
 
 template <class Walk>
+std::uint32_t sum(Walk walk, std::uint64_t size) {
+  std::array<std::byte, piece_size> piece;
+  std::uint32_t crc = 0;
+  for (std::uint64_t at = 0; at < size; at += piece_size) {
+    const std::size_t part = std::min<std::uint64_t>(piece_size, size - at);
+    gather(walk, piece.data(), part);
+    crc = crc32c({piece.data(), part}, crc);
+  }
+  return crc;
+}
+
+template <class Walk>
 std::uint32_t unpack(Walk walk, ByteView source) {
   std::uint32_t crc = 0;
   for (std::size_t at = 0; at < source.size(); at += piece_size) {
@@ -308,6 +320,15 @@ std::uint32_t capture(const View& view, std::size_t element_size, std::byte* tar
   if (total == 0) return 0;
   if (threads > 1 && total >= threaded_from) return capture_threaded(view, element_size, target, total, threads);
   return capture_slice(view, element_size, 0, total, target);
+}
+
+std::uint32_t checksum(const View& view, std::size_t element_size) {
+  const std::uint64_t total = packed_size(view, element_size);
+  if (total == 0) return 0;
+  if (!view.run_lengths.empty()) return sum(RaggedWalk(view, element_size, 0), total);
+  const Layout layout(view.shape, view.strides, element_size);
+  if (layout.dimensions == 0) return crc32c({view.data, static_cast<std::size_t>(total)});
+  return sum(StridedWalk(view.data, layout, 0), total);
 }
 
 std::uint32_t put_back(ByteView source, const View& view, std::size_t element_size, std::uint64_t from) {

@@ -18,6 +18,9 @@ std::uint64_t packed_size(const View& view, std::size_t element_size);
 /// Uses up to `threads` threads on regions of at least 32 MiB, fewer where the system gives none.
 std::uint32_t capture(const View& view, std::size_t element_size, std::byte* target, int threads = 1);
 
+/// What capture() returns, without a copy: the elements are read once.
+std::uint32_t checksum(const View& view, std::size_t element_size);
+
 /// The inverse: spreads dense bytes (packed_size of them) over the elements of `view`. Bytes between the elements are
 /// not touched. Elements that lie on each other (a stride of zero) keep the last value. Returns the CRC-32C of
 /// `source`, computed on the way. `source` may be a part, those from byte `from` on.

@@ -72,6 +72,7 @@ void expect_there_and_back(Bytes& memory, const View& view, std::size_t element_
   ASSERT_EQ(packed_size(view, element_size), expected.size());
   Bytes target(expected.size() + 2, untouched);
   EXPECT_EQ(capture(view, element_size, target.data() + 1, threads), crc32c(expected));
+  EXPECT_EQ(checksum(view, element_size), crc32c(expected));
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), target.begin() + 1));
   EXPECT_EQ(target.front(), untouched);
   EXPECT_EQ(target.back(), untouched);
@@ -134,6 +135,8 @@ TEST(Pack, null_memory_of_no_elements_is_never_read) {
   EXPECT_EQ(put_back({}, strided(nullptr, {0}, {8}), 8), 0U);
   EXPECT_EQ(capture(ragged(nullptr, 64, {}), 8, nullptr), 0U);
   EXPECT_EQ(capture(ragged(nullptr, 64, {0, 0}), 8, nullptr), 0U);
+  EXPECT_EQ(checksum(strided(nullptr, {0}, {8}), 8), 0U);
+  EXPECT_EQ(checksum(ragged(nullptr, 64, {0, 0}), 8), 0U);
 }
 
 TEST(Pack, a_zero_extent_makes_overlapping_strides_harmless) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 
+#include "base/crc32c.h"
 #include "region/pack.h"
 
 namespace backstay::region {
@@ -257,6 +258,14 @@ void clear_padding(const RegionSpec& spec, std::span<std::byte> elements) {
   if (spec.padding.empty()) return;
   for (std::size_t at = 0; at < elements.size(); at += spec.type.size)
     for (const auto& [begin, end] : spec.padding) std::memset(elements.data() + at + begin, 0, end - begin);
+}
+
+std::uint32_t checksum_without_padding(const RegionSpec& spec, const View& view) {
+  if (spec.padding.empty()) return checksum(view, spec.type.size);
+  Bytes elements(static_cast<std::size_t>(packed_size(view, spec.type.size)));
+  (void)capture(view, spec.type.size, elements.data());
+  clear_padding(spec, elements);
+  return crc32c(elements);
 }
 
 namespace {

@@ -62,6 +62,9 @@ Result<View> memory_for(const RegionSpec& spec, const Extents& shape);
 Result<View> memory_for_a_part(const RegionSpec& spec, const Extents& shape);
 /// Gaps of the elements (RegionSpec::padding), which hold what was there by chance, become zeros.
 void clear_padding(const RegionSpec& spec, std::span<std::byte> elements);
+
+/// The CRC-32C of its elements, packed, with zeros where the type has padding. `view` is the region's.
+std::uint32_t checksum_without_padding(const RegionSpec& spec, const View& view);
 /// That memory holds now what was to be put back into it. Code::user where the program cannot take it.
 Result<void> hand_over(const RegionSpec& spec);
 /// What a region's callbacks saved, given back to them: what this rank saved (`by_one`), or what each of the old ranks

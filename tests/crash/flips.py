@@ -29,9 +29,12 @@ def run_campaign(large: bool, seed: int) -> Outcome:
             ends[what.strip()] = ends.get(what.strip(), 0) + int(count)
     told = ", ".join(f"{what}: {count}" for what, count in ends.items())
     outcome = Outcome(f"{each * LEVELS} jobs of 4 ranks on damaged files of {LEVELS} levels and layouts; {told}")
-    outcome.found = re.findall(r"^\[  FAILED  \] (flips\S*|/flips\S*), where.*$", ended.stdout, re.M)
+    # Each is named where it fails, and once more at the end.
+    outcome.found = list(
+        dict.fromkeys(re.findall(r"^\[  FAILED  \] (flips\S*|/flips\S*), where.*$", ended.stdout, re.M))
+    )
     if outcome.found:
-        outcome.found.append(ended.stdout[-4000:])
+        outcome.found[-1] += "\n" + ended.stdout[-4000:]
     if (ended.returncode != 0 or not ends) and not outcome.found:
         outcome.found = [f"flips_test ended with status {ended.returncode}: {ended.stdout[-2000:]}{ended.stderr}"]
     return outcome
