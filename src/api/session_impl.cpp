@@ -688,6 +688,7 @@ std::string without_numbers(std::string text) {
   std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
   return text;
 }
+constexpr std::size_t most_reasons = 32;  // that are known of a level; a job of days may meet many
 }  // namespace
 
 /// On the background thread, after each line.
@@ -703,7 +704,7 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
         ended_ += s.last ? 1 : 0;
         counters_.newest_line = std::max(counters_.newest_line, s.line);
       }
-      last_why_.erase(level);
+      reasons_.erase(level);
     }
     journal_->event("commit", {line, where, call, api::Journal::number("seconds", s.seconds),
                                api::Journal::number("bytes", static_cast<double>(*s.bytes))});
@@ -732,13 +733,15 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
   }
   counters_.last_error = failure.what;
   std::string said = failure.what;
-  auto& last = last_why_[s.surplus ? level + ", older lines" : level];
-  const std::string kind = without_numbers(why);  // of lines, ranks, offsets
-  last.times = last.why == kind ? last.times + 1 : 1;
-  last.why = kind;
-  if (last.times > 1)  // the 2nd, 4th, 8th ... time: a job of days must not fill its log with one sentence
-    said = std::has_single_bit(last.times)
-               ? cat("line ", s.line, " at level ", level, what, " for the same reason (", last.times, " in a row)")
+  // Of lines, ranks, offsets. Reasons may take turns: a full disk is met by one file and by another.
+  auto& reasons = reasons_[s.surplus ? level + ", older lines" : level];
+  if (reasons.size() == most_reasons) reasons.clear();
+  auto& reason = reasons[without_numbers(why)];
+  if (++reason.times == 1) reason.line = s.line;
+  if (reason.times > 1)  // the 2nd, 4th, 8th ... time: a job of days must not fill its log with one sentence
+    said = std::has_single_bit(reason.times)
+               ? cat("line ", s.line, " at level ", level, what, " for the same reason as line ", reason.line, " (",
+                     reason.times, " times so far)")
                : std::string();
   failures_.push_back({std::move(failure), std::move(said)});
 }

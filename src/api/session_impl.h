@@ -319,13 +319,14 @@ class Session::Impl {
     std::string said;  ///< the same reason again is said shortly
   };
   std::vector<Trouble> failures_;
-  struct GivenUp {
-    std::string why;
-    unsigned times = 0;  // in a row
+  struct Reason {
+    std::uint64_t line = 0;  // the first one
+    unsigned times = 0;
   };
-  std::map<std::string, GivenUp> last_why_;  // why the last line of a level was given up, if it was
-  std::size_t reported_ = 0;                 // failures said
-  bool in_call_ = false;  // checkpoint() or resume() is under way, which may call the program's functions
+  std::map<std::string, std::map<std::string, Reason>>
+      reasons_;               // why lines of a level were given up since one was whole
+  std::size_t reported_ = 0;  // failures said
+  bool in_call_ = false;      // checkpoint() or resume() is under way, which may call the program's functions
   bool stop_said_ = false;
   int loops_ = 0;  // loop() inside loop()
   /// What the regions held when loop() began, until a line can take its place.

@@ -287,12 +287,41 @@ TEST_F(SessionTest, the_same_failure_is_said_once_and_then_shortly) {
               std::string::npos);
   }
   const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("line 2 at level shared was given up for the same reason (2 in a row)"), std::string::npos)
+  EXPECT_NE(said.find("line 2 at level shared was given up for the same reason as line 1 (2 times so far)"),
+            std::string::npos)
       << said;
-  EXPECT_NE(said.find("line 4 at level shared was given up for the same reason (4 in a row)"), std::string::npos)
+  EXPECT_NE(said.find("line 4 at level shared was given up for the same reason as line 1 (4 times so far)"),
+            std::string::npos)
       << said;
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 3) << said;
   EXPECT_EQ(said.find("is gone"), said.rfind("is gone")) << said;
+}
+
+TEST_F(SessionTest, reasons_that_take_turns_are_each_said_once_and_again_after_a_whole_line) {
+  int calls = 0;
+  const auto save = [&calls]() -> std::string {
+    if (++calls == 7) return "all is well";
+    throw std::runtime_error(calls % 2 == 0 ? "the left one is full" : "the right one is full");
+  };
+  ::testing::internal::CaptureStderr();
+  {
+    Session run(alone, options({{"log", "normal"}}));
+    run.protect("x", Callbacks{save, [](std::span<const std::byte>) {}, {}});
+    for (int i = 0; i < 9; ++i) {
+      run.checkpoint(now);
+      run.wait();
+    }
+  }
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  const auto times = [&said](const std::string& words) {
+    int count = 0;
+    for (auto at = said.find(words); at != std::string::npos; at = said.find(words, at + 1)) ++count;
+    return count;
+  };
+  EXPECT_EQ(times("the left one is full"), 2) << said;
+  EXPECT_EQ(times("the right one is full"), 2) << said;
+  EXPECT_EQ(times("for the same reason as line 1 (2 times so far)"), 1) << said;
+  EXPECT_EQ(times("for the same reason as line 2 (2 times so far)"), 1) << said;
 }
 
 TEST_F(SessionTest, a_forked_child_leaves_the_session_to_its_parent) {
