@@ -23,6 +23,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import checked
 import failures
 import information
 import init
@@ -91,6 +92,8 @@ BARS = [
     Bar("information-tea2d-per-state", "tea2d_per_state", ["information"], 0.052, stores=("shm",), part="select"),
     Bar("blocked-per-step", "blocked_per_step", ["blocked"], 0.05, stores=("shm",), part="select"),
     Bar("restored-per-read", "restored_per_read", ["restored"], 1.25, stores=("shm",), part="select"),
+    Bar("check-times-slower", "checked_per_plain", ["checked"], 20, stores=("shm",), part="select"),
+    Bar("check-false-alarms", "found", ["checked"], 0, stores=("shm",), part="select"),
     Bar("declarations-percent", "percent", ["declarations"], 0.2, stores=("shm",), part="select"),
     Bar("declared-loop-ns", "loop_ns", ["computation"], 100, stores=("shm",), part="select"),
     Bar("declared-access-ns", "access_ns", ["computation"], 10, stores=("shm",), part="select"),
@@ -294,6 +297,8 @@ def table_of(rows: list[dict]) -> str:
             lines += ["", saved.told(r)]
         if r["what"] == "information":
             lines += ["", information.told(r)]
+        if r["what"] == "checked":
+            lines += ["", checked.told(r)]
         if r["what"] in ("repair", "init"):
             lines += ["", (repair if r["what"] == "repair" else init).told(r)]
         if r["what"] == "rebuild":
@@ -384,6 +389,7 @@ def measure_all(options: argparse.Namespace) -> list[dict]:
         print("measuring what declarations save and cost", file=sys.stderr, flush=True)
         rows += saved.run(saved.parse(["--build", str(options.build)]))
         rows += information.run(saved.parse(["--build", str(options.build)]))
+        rows += checked.run(saved.parse(["--build", str(options.build)]))
     if not options.quick and options.only in ("", "failures"):
         print("measuring what failures cost", file=sys.stderr, flush=True)
         rows += failures.run(failures.parse(["--program", str(options.build / "apps/tgv/tgv")]))

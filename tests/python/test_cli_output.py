@@ -157,3 +157,14 @@ def test_view_in_a_directory_that_may_not_be_written_is_a_sentence(ck):
     if os.access(ck / "aside", os.W_OK):
         pytest.skip("this user may write everywhere")
     assert "cannot be written: Permission denied" in sentence_of(backstay("view", "a", "ck", "-o", "aside/a.png"))
+
+
+@pytest.mark.parametrize("command", [("ls",), ("verify", "ck"), ("prune", "ck", "--keep", "1"), ("run", "--", "true")])
+def test_where_the_current_directory_was_removed_there_is_a_sentence(tmp_path, monkeypatch, command):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    (tmp_path / "here").rmdir()
+    ended = backstay(*command)
+    monkeypatch.chdir(tmp_path)
+    assert ended.status in (1, 2) and ended.err.startswith("backstay: ") and "Traceback" not in ended.err, ended
+    assert ended.err.count("\n") == 1, ended
