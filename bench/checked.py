@@ -19,9 +19,9 @@ import saved
 
 RANKS = 2  # as many as cores
 PROGRAMS = {
-    "tea2d": ["--n", "512", "--steps", "6", "--solver", "cg"],
-    "clover3d": ["--n", "48", "--steps", "400"],
-    "tgv": ["--n", "32", "--steps", "300", "--stored"],
+    "tea2d": ["--n", "256", "--steps", "24", "--solver", "cg"],
+    "clover3d": ["--n", "32", "--steps", "800"],
+    "tgv": ["--n", "24", "--steps", "400", "--stored"],
 }
 
 
