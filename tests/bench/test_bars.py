@@ -52,11 +52,13 @@ def test_all_met_is_said_only_when_all_are():
         {"what": "blocked", "store": "shm", "ranks": 4, "blocked_per_step": 0.04},
         {"what": "restored", "store": "shm", "ranks": 4, "restored_per_read": 1.2},
         {"what": "declarations", "store": "shm", "ranks": 1, "percent": 0.01},
+        {"what": "checked", "store": "shm", "ranks": 2, "checked_per_plain": 12, "found": 0},
         tgv | {"what": "weight", "longer": 1.0},
     ]
     assert run.bar_lines([*rows, tgv])[1]
     assert not run.bar_lines([*rows, tgv | {"longer": 1.03}])[1]
     assert not run.bar_lines([*rows[:-1], tgv])[1]
+    assert not run.bar_lines([*(r | {"found": 1} if r["what"] == "checked" else r for r in rows), tgv])[1]
 
 
 def test_sizes_that_do_not_fit_are_left_out_with_a_reason():
