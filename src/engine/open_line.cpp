@@ -5,7 +5,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/crc32c.h"
 #include "base/text.h"
 #include "format/data_file.h"
 #include "region/pack.h"

@@ -18,10 +18,9 @@ happens at a random moment:
 What is right: the job ends with status 0 and the result of an undisturbed one, or with another status, a sentence, and
 in time. After eintr, short, slow, clock, sigstop and suspended only the former, and no line is given up, but where
 ranks wait for storage under the policy `wait`: that wait ends after the time-out, also if the storage is that of a rank
-that stands still (docs/decisions/0010). So does the wait of the session's end, with a sentence and another status. Then
-it is launched again, for some more steps and without a fault: it must come back from no older line than the newest that
-was committed, and end with the result of an undisturbed one; or, where the only copy of what a line needs went after
-the last line, say so.
+that stands still (docs/decisions/0010). Then it is launched again, for some more steps and without a fault: it must
+come back from no older line than the newest that was committed, and end with the result of an undisturbed one; or,
+where the only copy of what a line needs went after the last line, say so.
 """
 
 from __future__ import annotations
@@ -53,7 +52,6 @@ FROM_OUTSIDE = {*STOPPED, "gone", "remount"}
 TIMEOUT = 1.0  # seconds, the option
 LIMIT = 60  # seconds for a launch
 LONG_STOP = 10  # seconds
-AT_THE_END = f"writing the last checkpoint was not done within {TIMEOUT:.2f} s (option timeout)"
 OF_ANY_RUN = ("backstay: no checkpoint in ", "backstay: resumed from ")  # says nothing of an end
 
 
@@ -214,8 +212,6 @@ class Run:
             return "ended with another result"
         if self.spares and "lost" in ended.err:
             return "lost a rank that stood still"
-        if self.kind == "sigstop" and self.stop > TIMEOUT and not self.spares and AT_THE_END in ended.err:
-            return ""
         may_give_up = self.kind == "sigstop" and self.policy == "wait"
         if self.kind in BEARABLE and (ended.status != 0 or (failed and not may_give_up)):
             return f"ended with status {ended.status}, and gave up {len(failed)} lines"
