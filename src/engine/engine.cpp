@@ -311,14 +311,16 @@ const char* name_of(std::int64_t meeting) {
 }  // namespace
 
 /// Each rank also says which computation it was refused, if one was, whether it has static regions, and others than
-/// before, and how many lines it has handed to its background, which writes them together with the others'.
+/// before, whether it waits for the others' answer, and how many lines it has handed to its background, which writes
+/// them together with the others'.
 Result<std::unique_ptr<comm::PendingMax>> Engine::start_meeting(Meeting meeting, std::vector<std::int64_t> numbers,
-                                                                std::int64_t handed_over) {
+                                                                std::int64_t handed_over, bool waits) {
   told_changes_ = static_regions_.changes();
   told_refusal_ = open_line_.last_refusal();
   numbers.push_back(told_refusal_);
   numbers.push_back(static_regions_.specs().empty() ? 0 : 1);
   numbers.push_back(static_changes_ == told_changes_ ? 0 : 1);
+  numbers.push_back(waits ? 0 : 1);
   for (const auto number : {static_cast<std::int64_t>(meeting), handed_over}) {
     numbers.push_back(number);
     numbers.push_back(-number);
@@ -342,11 +344,15 @@ Result<std::vector<std::int64_t>> Engine::finish_meeting(comm::PendingMax& meeti
   };
   const auto [fewest_lines, most_lines] = take_last_two();
   const auto [least, most] = take_last_two();
-  statics_are_new_ = maxima.back() != 0;
-  there_are_statics_ = *(maxima.end() - 2) != 0;
-  maxima.resize(maxima.size() - 2);
-  const auto refusal = maxima.back();
-  maxima.pop_back();
+  const auto take_last = [&] {
+    const auto out = maxima.back();
+    maxima.pop_back();
+    return out;
+  };
+  all_wait_ = take_last() == 0;
+  statics_are_new_ = take_last() != 0;
+  there_are_statics_ = take_last() != 0;
+  const auto refusal = take_last();
   if (most == least && most_lines == fewest_lines) {
     open_line_.forget_refusal(told_refusal_);
     return maxima;
@@ -385,6 +391,7 @@ Result<void> Engine::come_to(Meeting meeting) {
   auto started = start_meeting(meeting, std::vector<std::int64_t>(decider_.numbers(), 0), handed_over());
   if (!started) return started.failure();
   const auto met = finish_meeting(**started);
+  all_wait_to_end_ = met && meeting == Meeting::close && all_wait_;
   return met ? Result<void>{} : met.failure();
 }
 
@@ -392,13 +399,20 @@ void Engine::announce_close(bool leaves) {
   give_up_undecided();
   if (apart_ || !background_) return;
   const auto lines = leaves ? -1 : handed_over();
-  if (auto started = start_meeting(Meeting::close, std::vector<std::int64_t>(decider_.numbers(), 0), lines); started)
+  if (auto started = start_meeting(Meeting::close, std::vector<std::int64_t>(decider_.numbers(), 0), lines, false);
+      started)
     farewell_ = std::move(*started);
   if (leaves) leave();
 }
 
+/// Who has come to the end with all others waits together with them: a rank that stands still there is waited for, and
+/// storage that is stuck is told by all alike. Whoever is alone, or was left, waits for what it has to write itself.
 Result<void> Engine::drain() {
   if (!background_) return {};
+  if (std::exchange(all_wait_to_end_, false)) {
+    const auto settled = settle();
+    if (settled || settled.failure().code == Code::timeout) return settled;
+  }
   const int turns = std::max(2, static_cast<int>(config_.timeout / std::chrono::milliseconds(200)));
   for (int turn = 1; farewell_ && turn < turns; ++turn) {
     if (const auto idle = background_->wait_idle(1.0 / turns); idle) return idle;
@@ -620,9 +634,9 @@ Result<void> Engine::settle() {
     if (!all) return all.failure();
     if (all->front() == 0) return {};
     if (turn < turns) continue;
-    const Result<void> late = fail(
-        Code::timeout, "writing the last checkpoint was not done within the option timeout (",
-        human_seconds(std::chrono::duration<double>(config_.timeout).count()), "): the storage is stuck, or a rank");
+    const Result<void> late = fail(Code::timeout, "writing the last checkpoint was not done within ",
+                                   human_seconds(std::chrono::duration<double>(config_.timeout).count()),
+                                   " (option timeout): the storage is stuck, or a rank");
     return agree(groups_.app(), idle ? Result<void>{} : late);
   }
 }

@@ -117,7 +117,7 @@ class Engine {
   Result<std::vector<std::int64_t>> add_up(const std::vector<std::int64_t>& mine);
   /// Until what was taken so far is settled on every rank.
   Result<void> wait();
-  /// The same for this rank alone: not collective.
+  /// The same for this rank alone: not collective, but after a meet_to_close() in which all have come to wait.
   Result<void> drain();
   /// The background makes no calls of MPI from here on, until it is given the next line, if half the time-out was
   /// enough for it to end what it does.
@@ -160,7 +160,7 @@ class Engine {
   /// What a rank comes to the others for.
   enum class Meeting { next_call, room, statics, init, resume, verify, prune, wait, place, close };
   Result<std::unique_ptr<comm::PendingMax>> start_meeting(Meeting meeting, std::vector<std::int64_t> numbers,
-                                                          std::int64_t handed_over);
+                                                          std::int64_t handed_over, bool waits = true);
   [[nodiscard]] std::int64_t handed_over() const { return static_cast<std::int64_t>(captured_); }
   /// Code::comm: ranks have come for different things; nobody comes to another meeting.
   Result<std::vector<std::int64_t>> finish_meeting(comm::PendingMax& meeting);
@@ -218,6 +218,8 @@ class Engine {
   std::uint64_t agreed_at_ = 0;  ///< the call that the newest agreement was used at
   double call_began_ = 0;
   std::unique_ptr<comm::PendingMax> farewell_;
+  bool all_wait_ = false;           ///< every rank that has come to the last meeting waits for its end
+  bool all_wait_to_end_ = false;    ///< and it was that of close()
   std::optional<Failure> apart_;    ///< ranks have come for different things
   bool may_be_in_flight_ = false;   ///< something, on some rank; the same on every rank
   bool late_said_ = false;          ///< and not yet that all have come

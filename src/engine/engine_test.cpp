@@ -9,6 +9,7 @@
 #include <barrier>
 #include <filesystem>
 #include <fstream>
+#include <latch>
 #include <mutex>
 
 #include "base/text.h"
@@ -789,6 +790,64 @@ TEST_F(EngineTest, a_disk_that_hangs_for_longer_than_the_timeout_costs_lines_and
           short_timeout);
       expect_found(4, {config}, 2);
     }
+  }
+}
+
+TEST_F(EngineTest, a_rank_that_stands_still_at_its_very_end_costs_no_line) {
+  for (const auto& config : {level(LevelKind::shared, Layout::one_file), level(LevelKind::partner)}) {
+    fs::remove_all(dir_);
+    comm::run_ranks(
+        3,
+        [&](comm::Comm& comm) {
+          Rank rank(comm, dir_, {config}, 2, hangs_once(1, comm.rank()));  // both of its threads stand still
+          for (auto& x : rank.u) x = 7;
+          EXPECT_EQ(*rank.engine->checkpoint(true, false), Outcome::taken);
+          EXPECT_TRUE(rank.engine->meet_to_close().ok());
+          if (comm.rank() == 1) std::this_thread::sleep_for(4 * short_timeout);
+          const auto drained = rank.engine->drain();
+          EXPECT_TRUE(drained.ok()) << drained.failure().what;
+        },
+        short_timeout);
+    expect_found(3, {config}, 7);
+  }
+}
+
+TEST_F(EngineTest, a_disk_that_hangs_at_the_very_end_is_told_by_all_ranks_alike) {
+  comm::run_ranks(
+      3,
+      [&](comm::Comm& comm) {
+        Rank rank(comm, dir_, {level(LevelKind::shared)}, 2, hangs_once(1, comm.rank()));
+        EXPECT_EQ(*rank.engine->checkpoint(true, false), Outcome::taken);
+        EXPECT_TRUE(rank.engine->meet_to_close().ok());
+        const auto drained = rank.engine->drain();
+        ASSERT_FALSE(drained.ok());
+        EXPECT_EQ(drained.failure().code, Code::timeout);
+        EXPECT_NE(drained.failure().what.find("rank 0: writing the last checkpoint was not done within"),
+                  std::string::npos)
+            << drained.failure().what;
+        std::this_thread::sleep_for(5 * short_timeout);  // the disk comes back
+      },
+      short_timeout);
+}
+
+TEST_F(EngineTest, a_rank_that_leaves_by_an_error_is_not_waited_for_at_the_end) {
+  for (const bool is_first : {false, true}) {
+    std::latch others(2);
+    comm::run_ranks(3, [&](comm::Comm& comm) {
+      Rank rank(comm, dir_, {level(LevelKind::shared)});
+      rank.write(1);
+      const auto start = std::chrono::steady_clock::now();
+      if ((comm.rank() == 1) != is_first) std::this_thread::sleep_for(computing);
+      if (comm.rank() == 1) {
+        rank.engine->announce_close(false);
+        others.wait();
+      } else {
+        EXPECT_TRUE(rank.engine->meet_to_close().ok());
+        EXPECT_TRUE(rank.engine->drain().ok());
+        others.count_down();
+      }
+      EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10)) << "half of the time-out";
+    });
   }
 }
 
