@@ -3,8 +3,8 @@ right declarations, so that whatever is told is a false alarm.
 
     python bench/checked.py
 
-Each computation is looked at three times, whatever that takes, and then as long as time allows: the shorter a run, the
-more of it are the first looks.
+Each computation is looked at once, whatever that takes, and then as long as time allows: the shorter a run, the more of
+it are the first looks.
 """
 
 from __future__ import annotations

@@ -40,6 +40,7 @@ class Loss:
     stood_still: float | None = None  # seconds from the loss until the data were back; None: they are not
     lost_work: float | None = None  # seconds from the capture of what was put back to the loss; None: not known
     back: float | None = None  # when the data were
+    online: bool = False  # without another launch
 
 
 @dataclass(frozen=True)
@@ -184,8 +185,14 @@ class _Reader:
         lost = int(event.get("lost", 0))
         if lost == 0 and any(loss.back is None for loss in self._out.losses):
             return  # they met once more for that loss
+        replaced = int(event.get("replaced", lost))
         what = f"{lost} rank{'s' if lost > 1 else ''} lost" if lost else "a process lost that was no rank"
-        self._out.losses.append(Loss(time - float(event.get("seconds", 0)), what, "replaced by spares"))
+        how = "replaced by spares" if replaced else "the ranks that were left went on"
+        if 0 < replaced < lost:
+            how = f"{replaced} replaced by spares, and the ranks that were left went on"
+        elif lost == 0:
+            how = "nobody had to be replaced"
+        self._out.losses.append(Loss(time - float(event.get("seconds", 0)), what, how, online=True))
 
     def _on_exit(self, time: float, event: dict, _: str) -> None:
         self._alive = False
@@ -200,8 +207,8 @@ class _Reader:
         began = time if stood_since is None else stood_since
         self._stood_since = None
         last = self._out.losses[-1] if self._out.losses else None
-        if last and last.back is None and last.how == "replaced by spares":  # the launch did not come back from that
-            last.what, last.how = f"{last.what}; {what}", Loss.how
+        if last and last.back is None and last.online:  # the launch did not come back from that
+            last.what, last.how, last.online = f"{last.what}; {what}", Loss.how, False
         else:
             self._out.losses.append(Loss(began, what))
 
@@ -242,8 +249,7 @@ class _Reader:
         """All losses since the last time are made good by this one; what it cost is counted at the first of them."""
         waiting = [loss for loss in self._out.losses if loss.back is None]
         for loss in waiting:
-            replaced = loss.how == "replaced by spares"
-            loss.how = f"{loss.how}, {how}" if replaced else f"launched again, {how}"
+            loss.how = f"{loss.how}, {how}" if loss.online else f"launched again, {how}"
             loss.line, loss.level, loss.call = event.get("line"), event.get("level"), call
             loss.back, loss.stood_still, loss.lost_work = time, 0.0, 0.0
         if not waiting:

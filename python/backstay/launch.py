@@ -398,7 +398,7 @@ class Supervisor:
         return events
 
     def _repaired_since(self, offset: int) -> int:
-        """Ranks that spares have replaced."""
+        """Ranks that were lost, and whose loss the job has survived."""
         return sum(int(e.get("lost", 0)) for e in self._events.since(offset) if e.get("event") == "repair")
 
     def _announce(self, attempt: int) -> None:

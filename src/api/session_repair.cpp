@@ -372,12 +372,14 @@ void Session::Impl::say_repairs() {
     for (const auto& replaced : meeting.replaced)
       if (replaced.by_number >= 0)
         sentence += cat("; spare ", replaced.by_number, " (node ", replaced.node, ") is rank ", replaced.rank, " now");
-    const bool fewer = std::any_of(meeting.replaced.begin(), meeting.replaced.end(),
-                                   [](const auto& replaced) { return replaced.by_number < 0; });
+    const auto by_spares = std::count_if(meeting.replaced.begin(), meeting.replaced.end(),
+                                         [](const auto& replaced) { return replaced.by_number >= 0; });
+    const bool fewer = static_cast<std::size_t>(by_spares) < meeting.replaced.size();
     if (fewer && said_ + 1 == repaired_.size())
       sentence += cat("; ", counted(size, "rank"), size == 1 ? " is" : " are", " left, numbered anew");
     journal.say(cat(sentence, "; together again after ", human_seconds(meeting.seconds)));
     journal.event("repair", {api::Journal::number("lost", static_cast<double>(meeting.replaced.size())),
+                             api::Journal::number("replaced", static_cast<double>(by_spares)),
                              api::Journal::number("seconds", meeting.seconds)});
   }
 }

@@ -11,7 +11,7 @@ namespace backstay::check {
 
 namespace {
 constexpr std::size_t most_kept = std::size_t{256} << 20;  ///< bytes
-constexpr std::uint64_t always_looked_at = 3;              ///< times, for each computation
+constexpr std::uint64_t at_first = 3;                      ///< times, for each computation, as long as that is quick
 /// Of the time in which nothing is looked at: what may be spent with looking, so that a program takes no longer than so
 /// much, and once more.
 constexpr double most_of_the_time = 3;
@@ -25,7 +25,7 @@ bool is_same(const View& a, const View& b) {
 }
 }  // namespace
 
-AccessCheck::AccessCheck() : fences_(Fences::get()), first_(seconds_now()) {}
+AccessCheck::AccessCheck(double quick) : fences_(Fences::get()), first_(seconds_now()), quick_(quick) {}
 
 AccessCheck::~AccessCheck() {
   std::vector<bool> moved;
@@ -49,7 +49,7 @@ std::vector<Allocation> AccessCheck::found() const {
 
 bool AccessCheck::is_due(int number) {
   const Spent& spent = spent_[number];
-  if (spent.times < always_looked_at) return true;
+  if (spent.times == 0 || (spent.times < at_first && spent_in_all_ < quick_)) return true;
   const double others = seconds_now() - first_ - spent_in_all_;
   return spent.seconds * static_cast<double>(spent_.size()) < most_of_the_time * others;
 }

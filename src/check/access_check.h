@@ -39,7 +39,8 @@ struct Subject {
 /// what cannot be looked at is not.
 class AccessCheck {
  public:
-  AccessCheck();
+  /// `quick`: so many seconds may be spent at first, whatever the rest of the program takes.
+  explicit AccessCheck(double quick = 10);
   ~AccessCheck();
   AccessCheck(const AccessCheck&) = delete;
   AccessCheck& operator=(const AccessCheck&) = delete;
@@ -48,7 +49,8 @@ class AccessCheck {
   [[nodiscard]] std::vector<Allocation> found() const;
   /// Not only changes are seen, but all that is done.
   [[nodiscard]] bool sees_all() const { return fences_ != nullptr; }
-  /// This computation is to be looked at: often enough each, and seldom enough all together.
+  /// This computation is to be looked at: once in any case, three times as long as that is quick, and then seldom
+  /// enough all together.
   [[nodiscard]] bool is_due(int number);
   /// A computation begins, with these effects on these regions. `number` tells it from others. False: it is not looked
   /// at, as somebody else is.
@@ -84,7 +86,7 @@ class AccessCheck {
   Fences* fences_ = nullptr;
   bool looking_ = false, given_up_ = false;
   int number_ = -1;
-  double began_ = 0, first_ = 0;
+  double began_ = 0, first_ = 0, quick_;
   /// Of each computation: how often it was looked at, and for how long.
   struct Spent {
     std::uint64_t times = 0;

@@ -412,6 +412,25 @@ TEST(access_check, stores_of_all_widths_leave_what_they_would) {
 }
 
 /// Their memory lies beside other memory, which system calls may use: its pages stay open.
+TEST(access_check, each_is_looked_at_thrice_but_once_only_where_that_takes_long) {
+  for (const bool is_quick : {true, false}) {
+    AccessCheck check(is_quick ? 1000 : 0);
+    std::map<int, int> looked_at;
+    for (int time = 0; time < 6; ++time)
+      for (const int computation : {0, 1}) {
+        if (!check.is_due(computation)) continue;
+        ++looked_at[computation];
+        ASSERT_TRUE(check.begin(computation, {}, {}));
+        std::this_thread::sleep_for(std::chrono::milliseconds(400));  // far more than the rest takes
+        std::vector<bool> moved;
+        (void)check.end({}, true, moved);
+      }
+    EXPECT_EQ(looked_at, (std::map<int, int>{{0, is_quick ? 3 : 1}, {1, is_quick ? 3 : 1}}));
+    std::this_thread::sleep_for(std::chrono::milliseconds(is_quick ? 1000 : 400));
+    EXPECT_TRUE(check.is_due(0)) << "now the rest has taken long enough";
+  }
+}
+
 TEST(access_check, of_small_regions_changes_are_seen) {
   std::vector<double> a(20, 1), b(20, 2);
   const auto view_of = [](std::vector<double>& x) {

@@ -13,6 +13,7 @@ struct Way {
   int files = 0;
   ParityConfig parity = {};
   StaticRegions statics = StaticRegions::none;
+  int nodes = 2;
 };
 
 std::string name_of(const ::testing::TestParamInfo<std::tuple<Way, Crash>>& test) {
@@ -32,6 +33,11 @@ class crashpoints : public ::testing::TestWithParam<std::tuple<Way, Crash>> {
     return out;
   }
   [[nodiscard]] static StaticRegions statics() { return std::get<0>(GetParam()).statics; }
+  /// A job on empty disks.
+  [[nodiscard]] Trial fresh_trial() const {
+    const int nodes = std::get<0>(GetParam()).nodes;
+    return {level(), dir_.path(), new_disks(nodes), statics(), nodes};
+  }
   static void TearDownTestSuite() {
     std::printf("jobs that were stopped: %d\nremains that were resumed from: %d\n", stopped, looked_at);
   }
@@ -43,8 +49,7 @@ constexpr int lines_before = 3;
 
 TEST_P(crashpoints, a_job_that_dies_at_any_operation_leaves_the_last_line_or_the_new_one) {
   const auto kind = std::get<1>(GetParam());
-  Trial base{level(), dir_.path(), {}, statics()};
-  for (const char* where : {"shared", "node-0", "node-1"}) base.disks[where] = std::make_shared<Disk>();
+  Trial base = fresh_trial();
   std::uint64_t operations = 0;
   for (int line = 0; line < lines_before; ++line) operations = run_job(base, 0).operations;
   std::mt19937 random(11);
@@ -82,17 +87,13 @@ TEST_P(crashpoints, a_job_that_dies_at_any_operation_leaves_the_last_line_or_the
 
 TEST_P(crashpoints, the_first_line_of_all_is_there_or_it_is_a_fresh_start) {
   const auto kind = std::get<1>(GetParam());
-  Trial trial{level(), dir_.path(), {}, statics()};
-  const auto fresh = [&] {
-    for (const char* where : {"shared", "node-0", "node-1"}) trial.disks[where] = std::make_shared<Disk>();
-  };
-  fresh();
+  Trial trial = fresh_trial();
   const auto operations = run_job(trial, 0).operations;
   crash(trial.disks, kind, 1);
   ASSERT_EQ(found_in(trial), 1) << "a line that was committed is gone after a power cut";
-  for (std::uint64_t at = 1; at <= operations; at += 3) {
+  for (std::uint64_t at = 1; at <= operations; ++at) {
     SCOPED_TRACE("stopped at operation " + std::to_string(at));
-    fresh();
+    trial.disks = new_disks(trial.nodes);
     const Ran ran = run_job(trial, at);
     ASSERT_EQ(ran.resumed, 0);
     const int oldest = ran.committed ? 1 : 0;
@@ -113,8 +114,7 @@ TEST_P(crashpoints, the_first_line_of_all_is_there_or_it_is_a_fresh_start) {
 /// fails.
 TEST_P(crashpoints, what_a_killed_job_left_unsynced_is_durable_before_older_lines_are_removed) {
   const auto kind = std::get<1>(GetParam());
-  Trial base{level(), dir_.path(), {}, statics()};
-  for (const char* where : {"shared", "node-0", "node-1"}) base.disks[where] = std::make_shared<Disk>();
+  Trial base = fresh_trial();
   (void)run_job(base, 0);
   const auto operations = run_job(base, 0).operations;
   for (std::uint64_t at = 1; at <= operations; ++at) {
@@ -124,7 +124,7 @@ TEST_P(crashpoints, what_a_killed_job_left_unsynced_is_durable_before_older_line
     (void)run_job(trial, at);
     std::atomic<int> resumed = 0;
     comm::run_ranks(ranks, [&](comm::Comm& comm) {
-      JobRank job(comm, trial.level, trial.statics, trial.dir, trial.disks, std::make_shared<store::FaultPlan>());
+      JobRank job(comm, trial, std::make_shared<store::FaultPlan>());
       const int n = job.resumed();
       if (comm.rank() == 0) resumed = n;
       job.prune();
@@ -150,13 +150,73 @@ INSTANTIATE_TEST_SUITE_P(
         ::testing::Values(Crash::keeps_all, Crash::keeps_nothing, Crash::keeps_some)),
     name_of);
 
+/// While one checkpoint replaces another, a node goes for good together with the program, and so do all that the level
+/// bears. What other nodes hold of the line before must not be spoilt by then.
+class crashpoints_with_losses : public crashpoints {
+ protected:
+  /// The nodes that are lost: each one, or each two of them.
+  [[nodiscard]] static std::vector<std::vector<int>> losses(int nodes, int together) {
+    std::vector<std::vector<int>> out;
+    for (int a = 0; a < nodes; ++a) {
+      if (together == 1) out.push_back({a});
+      for (int b = a + 1; b < nodes && together == 2; ++b) out.push_back({a, b});
+    }
+    return out;
+  }
+};
+
+TEST_P(crashpoints_with_losses, a_node_that_is_lost_in_the_middle_of_an_update_takes_no_line) {
+  const auto kind = std::get<1>(GetParam());
+  Trial base = fresh_trial();
+  std::uint64_t operations = 0;
+  for (int line = 0; line < lines_before; ++line) operations = run_job(base, 0).operations;
+  const auto lost = losses(base.nodes, std::max(1, base.level.parity.p));
+  int kept_old = 0, kept_new = 0;
+  for (std::uint64_t at = 1; at <= operations + 2; ++at) {
+    SCOPED_TRACE("stopped at operation " + std::to_string(at) + " of about " + std::to_string(operations));
+    Trial trial = base;
+    trial.disks = copy_of(base.disks);
+    const Ran ran = run_job(trial, at);
+    ASSERT_EQ(ran.resumed, lines_before);
+    const int oldest = lines_before + (ran.committed ? 1 : 0);
+    std::vector<unsigned> seeds{static_cast<unsigned>(at)};
+    for (const unsigned seed : other_seeds(kind, seeds[0])) seeds.push_back(seed);
+    for (const unsigned seed : seeds) {
+      Trial other = trial;
+      other.disks = copy_of(trial.disks);
+      crash(other.disks, kind, seed);
+      for (const int node : lost[(at + seed) % lost.size()])
+        other.disks["node-" + std::to_string(node)] = std::make_shared<Disk>();
+      const int found = found_in(other);
+      ASSERT_TRUE(found >= oldest && found <= lines_before + 1)
+          << "state " << found << ", " << oldest << " was committed; subset " << seed;
+      ++(found == lines_before ? kept_old : kept_new);
+    }
+  }
+  EXPECT_GT(kept_old, 0);
+  EXPECT_GT(kept_new, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , crashpoints_with_losses,
+    ::testing::Combine(
+        ::testing::Values(
+            Way{"partner", LevelKind::partner, Layout::file_per_rank},
+            Way{"parity", LevelKind::local, Layout::file_per_rank, 0, {1, 1, {}}},
+            Way{"partner_with_statics", LevelKind::partner, Layout::file_per_rank, 0, {}, StaticRegions::changing},
+            Way{"parity_with_statics", LevelKind::local, Layout::file_per_rank, 0, {1, 1, {}}, StaticRegions::changing},
+            Way{"three_and_one", LevelKind::local, Layout::file_per_rank, 0, {3, 1, {}}, StaticRegions::none, 4},
+            Way{"two_and_two", LevelKind::local, Layout::file_per_rank, 0, {2, 2, {}}, StaticRegions::changing, 4}),
+        ::testing::Values(Crash::keeps_all, Crash::keeps_nothing, Crash::keeps_some)),
+    name_of);
+
 // ---- rebuilding ----------------------------------------------------------------------------------------------------
 
 /// A job of which a node is lost, and which dies at an operation of its resume().
 void die_in_resume(const Trial& trial, std::uint64_t operation) {
   auto plan = std::make_shared<store::FaultPlan>();
   comm::run_ranks(ranks, [&](comm::Comm& comm) {
-    JobRank job(comm, trial.level, trial.statics, trial.dir, trial.disks, plan);
+    JobRank job(comm, trial, plan);
     (void)comm.barrier().ok();
     if (comm.rank() == 0) die_at(*plan, operation);
     (void)comm.barrier().ok();
@@ -168,7 +228,7 @@ std::uint64_t count_operations_of_resume(const Trial& trial) {
   auto plan = std::make_shared<store::FaultPlan>();
   std::uint64_t before = 0;
   comm::run_ranks(ranks, [&](comm::Comm& comm) {
-    JobRank job(comm, trial.level, trial.statics, trial.dir, trial.disks, plan);
+    JobRank job(comm, trial, plan);
     (void)comm.barrier().ok();
     if (comm.rank() == 0) before = plan->count();
     (void)comm.barrier().ok();
@@ -181,8 +241,7 @@ class crashpoints_of_rebuild : public crashpoints {};
 
 TEST_P(crashpoints_of_rebuild, a_job_that_dies_at_any_operation_of_it_loses_nothing) {
   const auto kind = std::get<1>(GetParam());
-  Trial base{level(), dir_.path(), {}, statics()};
-  for (const char* where : {"shared", "node-0", "node-1"}) base.disks[where] = std::make_shared<Disk>();
+  Trial base = fresh_trial();
   for (int line = 0; line < lines_before; ++line) run_job(base, 0);
   crash(base.disks, kind, 1);
   std::uint64_t operations = 0;

@@ -40,7 +40,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import kills
-from backstay import guard
+from backstay import guard, lines
 from campaign import Outcome
 from kills import Ended, Launch
 
@@ -69,6 +69,18 @@ IN_FILES = {"local", "partner", "shared"}  # levels
 
 def mount(*words: object) -> bool:
     return subprocess.run(["mount", *map(str, words)], capture_output=True, check=False).returncode == 0
+
+
+def damage_in(directory: Path) -> list[str]:
+    """Of the lines that were committed and are not retired, every byte."""
+    commits = {(e["level"], e["line"]) for e in kills.events_of(directory) if e.get("event") == "commit"}
+    found: list[str] = []
+    for line in lines.read_lines(lines.open_directory(directory)):
+        if (line.level, line.number) not in commits or line.unfinished:
+            continue
+        found += [damage.sentence for damage in lines.verify_line(line).damage]
+        found += [] if line.whole else [f"{line.heading}: {line.why}"]
+    return found
 
 
 class Run:
@@ -189,6 +201,8 @@ class Run:
         committed = kills.newest_committed(directory, IN_FILES)
         if self.mounted and not mount("-o", "remount,rw", self.mounted):
             return "could not be mounted for writing again"
+        if self.kind != "gone" and (damage := damage_in(directory)):
+            return f"lines that were committed are not whole: {damage}\n{ended.err[-6000:]}"
         again = self.launch(directory, STEPS + MORE, False).end()
         if self.newest_of_what_went is not None and again.status == 3:
             commits = [e for e in kills.events_of(directory) if e.get("event") == "commit" and e["level"] in IN_FILES]
@@ -226,9 +240,12 @@ def campaign(build: Path, runs: int, seed: int, at_once: int = 1, only: int | No
     stepper = build / "tests" / "crash" / "stepper"
     expected = kills.undisturbed(stepper, STEPS) | kills.undisturbed(stepper, STEPS + MORE)
 
+    places = [None, *(["/dev/shm"] if os.access("/dev/shm", os.W_OK) else [])]
+
     def one(number: int) -> tuple[int, Run, str]:
         run = Run(build, expected, random.Random(f"{seed} {number}"))
-        directory = Path(tempfile.mkdtemp(prefix="backstay-faults."))
+        # Files in memory are written in another way.
+        directory = Path(tempfile.mkdtemp(prefix="backstay-faults.", dir=run.chance.choice(places)))
         try:
             wrong = run.go(directory)
         finally:

@@ -42,7 +42,7 @@ class flips : public ::testing::TestWithParam<Way> {
     base_.level.parity = GetParam().parity;
     base_.statics = GetParam().statics;
     base_.dir = dir_.path();
-    for (const char* where : {"shared", "node-0", "node-1"}) base_.disks[where] = std::make_shared<Disk>();
+    base_.disks = new_disks(base_.nodes);
     for (int line = 0; line < lines; ++line) run_job(base_, 0);
     whole_ = look(base_).verified;
   }
@@ -121,7 +121,7 @@ class flips : public ::testing::TestWithParam<Way> {
     comm::run_ranks(ranks, [&](comm::Comm& comm) {
       Seen& mine = seen[static_cast<std::size_t>(comm.rank())];
       try {
-        JobRank job(comm, trial.level, trial.statics, trial.dir, trial.disks, std::make_shared<store::FaultPlan>());
+        JobRank job(comm, trial, std::make_shared<store::FaultPlan>());
         if (auto verified = job.verify()) mine.verified = std::move(*verified);
         const auto found = job.look();
         if (found) mine.state = *found;

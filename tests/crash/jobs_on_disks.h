@@ -272,22 +272,39 @@ inline std::vector<unsigned> other_seeds(Crash kind, unsigned seed) {
 /// Static regions of a job: none, always the same, or others with every state.
 enum class StaticRegions { none, fixed, changing };
 
+struct Trial {
+  LevelConfig level;
+  std::string dir;  ///< real, for the locks; and for the files where `disks` is empty
+  Disks disks;
+  StaticRegions statics = StaticRegions::none;
+  int nodes = 2;
+
+  [[nodiscard]] int node_of(int rank) const { return rank * nodes / ranks; }
+};
+
+/// Empty ones for the nodes of a job, and what they share.
+inline Disks new_disks(int nodes) {
+  Disks out{{"shared", std::make_shared<Disk>()}};
+  for (int node = 0; node < nodes; ++node) out["node-" + std::to_string(node)] = std::make_shared<Disk>();
+  return out;
+}
+
 /// One rank of a job: an engine and the memory that it protects, which is a plain function of a number.
 class JobRank {
  public:
-  JobRank(comm::Comm& comm, const LevelConfig& level, StaticRegions statics, const std::string& dir, const Disks& disks,
-          const std::shared_ptr<store::FaultPlan>& plan)
-      : rank_(comm.rank()), statics_(statics) {
+  JobRank(comm::Comm& comm, const Trial& trial, const std::shared_ptr<store::FaultPlan>& plan)
+      : rank_(comm.rank()), statics_(trial.statics) {
     EngineConfig config;
-    config.levels = {level};
-    config.topology.node_of = {0, 0, 1, 1};
-    config.shared_dir = dir + "/shared";
-    config.local_dir = dir + "/node-" + std::to_string(rank_ / 2);
+    config.levels = {trial.level};
+    for (int rank = 0; rank < comm.size(); ++rank) config.topology.node_of.push_back(trial.node_of(rank));
+    config.shared_dir = trial.dir + "/shared";
+    config.local_dir = trial.dir + "/node-" + std::to_string(trial.node_of(rank_));
     config.policy = Policy::wait;
     config.timeout = std::chrono::seconds(60);
     config.nice = 0;
     config.program = "crashpoints";
-    config.wrap_store = [&disks, plan](const std::shared_ptr<store::Store>& real) -> std::shared_ptr<store::Store> {
+    config.wrap_store = [&disks = trial.disks,
+                         plan](const std::shared_ptr<store::Store>& real) -> std::shared_ptr<store::Store> {
       const std::string where = real->where();
       const auto it = disks.find(where.substr(where.rfind('/') + 1));
       auto inner = it == disks.end() ? real : std::make_shared<ForgetfulStore>(it->second);
@@ -389,13 +406,6 @@ inline void die_at(store::FaultPlan& plan, std::uint64_t operation) {
   });
 }
 
-struct Trial {
-  LevelConfig level;
-  std::string dir;  ///< real, for the locks; and for the files where `disks` is empty
-  Disks disks;
-  StaticRegions statics = StaticRegions::none;
-};
-
 /// A job that resumes, then takes checkpoint `n + 1` and dies at `operation` of it (0: not at all). Gives the state
 /// that it had resumed, and how many operations the checkpoint took.
 inline int stopped = 0, looked_at = 0;  // jobs, and what they left, for the campaign
@@ -410,7 +420,7 @@ inline Ran run_job(const Trial& trial, std::uint64_t operation) {
   std::atomic<int> lowest = INT32_MAX, highest = INT32_MIN;
   std::atomic<bool> committed = false;
   comm::run_ranks(ranks, [&](comm::Comm& comm) {
-    JobRank job(comm, trial.level, trial.statics, trial.dir, trial.disks, plan);
+    JobRank job(comm, trial, plan);
     const int n = job.resumed();
     for (int seen = lowest; n < seen && !lowest.compare_exchange_weak(seen, n);) {
     }
@@ -440,7 +450,7 @@ inline int found_in(const Trial& trial) {
   std::atomic<int> found = -1;
   auto plan = std::make_shared<store::FaultPlan>();
   comm::run_ranks(ranks, [&](comm::Comm& comm) {
-    JobRank job(comm, trial.level, trial.statics, trial.dir, trial.disks, plan);
+    JobRank job(comm, trial, plan);
     const int n = job.resumed();
     if (comm.rank() == 0) found = n;
     EXPECT_NE(n, -1) << "rank " << comm.rank();

@@ -2,6 +2,7 @@
  * with and without a loss. An MPI call that fails sends it back to backstay_loop.
  *
  * LOOPER_DIES=PROCESS,MICROSECONDS: that one dies so long after it has begun to close its session and MPI.
+ * LOOPER_RESUMES=PROCESS,N: that one dies when its Nth call of backstay_resume has returned.
  * LOOPER_EXITS, LOOPER_ABORTS, LOOPER_ERRS=PROCESS,STEP: that one calls exit(4) or MPI_Abort at that step, or makes a
  * mistake in MPI that is fatal. LOOPER_MPI_GIVES_UP=PROCESS,STEP: Open MPI ends it as it does by itself.
  * LOOPER_RETURNS=PROCESS,STEP: the body of that one, or with PROCESS -1 of all, returns an error at that step.
@@ -9,6 +10,7 @@
  * LOOPER_COPIES=FILE: all copy a communicator that is older than the session at step 100, and process 1 does as above.
  * LOOPER_LATE=FILE: process 1 dies at step 100, as above, and the last rank sends in a communicator that rank 0 has
  * freed. LOOPER_KEEPS=1: a communicator that the body has made once is kept over repairs, against what the guide says.
+ * LOOPER_PAIR=1: ranks 0 and 1 talk in a communicator of their own, which they keep over repairs, too.
  * LOOPER_STARTS=1: the body makes what it starts from before it resumes.
  * LOOPER_STATUS=N: what all end with. LOOPER_INIT=1: what it starts from comes of messages in backstay_init. */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
@@ -29,6 +31,7 @@
 typedef struct {
   backstay_session* session;
   int64_t step, steps;
+  unsigned resumes;
   double cells[CELLS];
   double offset;         /* from backstay_init */
   double weights[CELLS]; /* static: made at a fresh start only, or put back */
@@ -98,6 +101,21 @@ static int copy(MPI_Comm comm, MPI_Comm older, const char* file) {
   return MPI_Comm_dup(older, &out) == MPI_SUCCESS ? 0 : 2;
 }
 
+/* Of ranks 0 and 1, made once. */
+static int talk_in_a_pair(MPI_Comm comm, int rank, MPI_Comm* pair) {
+  const int members[] = {0, 1};
+  MPI_Group all, two;
+  if (rank > 1) return 0;
+  if (*pair == MPI_COMM_NULL) {
+    MPI_Comm_group(comm, &all);
+    MPI_Group_incl(all, 2, members, &two);
+    if (MPI_Comm_create_group(comm, two, 0, pair) != MPI_SUCCESS) return 2;
+    MPI_Group_free(&two);
+    MPI_Group_free(&all);
+  }
+  return MPI_Barrier(*pair) == MPI_SUCCESS ? 0 : 2;
+}
+
 /* The last rank hears of the loss of process 1 late, and sends what rank 0 no longer waits for. */
 static int send_late(MPI_Comm comm, int rank, int size, const char* file) {
   MPI_Comm made;
@@ -131,7 +149,7 @@ static int body(void* user) {
   MPI_Comm comm;
   int rank, size;
   double sum = 0, all = 0, theirs;
-  unsigned exits_at = 0, aborts_at = 0, errs_at = 0, returns_at = 0, gives_up_at = 0;
+  unsigned dies_at = 0, exits_at = 0, aborts_at = 0, errs_at = 0, returns_at = 0, gives_up_at = 0;
   const int exits = is_me("LOOPER_EXITS", &exits_at), aborts = is_me("LOOPER_ABORTS", &aborts_at),
             errs = is_me("LOOPER_ERRS", &errs_at), returns = is_me("LOOPER_RETURNS", &returns_at),
             gives_up = is_me("LOOPER_MPI_GIVES_UP", &gives_up_at);
@@ -139,6 +157,7 @@ static int body(void* user) {
   backstay_resumed found;
   for (int i = 0; i < CELLS && getenv("LOOPER_STARTS") != NULL; ++i) s->cells[i] = 1;
   if (backstay_resume(s->session, &found, &error) != 0) return say("resume", &error);
+  if (is_me("LOOPER_RESUMES", &dies_at) && ++s->resumes == dies_at) raise(SIGKILL);
   for (int i = 0; i < CELLS && !found.resumed; ++i) s->weights[i] = 0.25 + 0.5 * i / CELLS;
   if (backstay_comm(s->session, &comm, &error) != 0) return say("comm", &error);
   MPI_Comm_rank(comm, &rank);
@@ -154,6 +173,7 @@ static int body(void* user) {
     if (s->step == 100 && merges != NULL && merge(comm, rank, merges) != 0) return 2;
     if (s->step == 100 && copies != NULL && copy(comm, s->older, copies) != 0) return 2;
     if (s->step == 100 && late != NULL && send_late(comm, rank, size, late) != 0) return 2;
+    if (getenv("LOOPER_PAIR") != NULL && talk_in_a_pair(comm, rank, &s->kept) != 0) return 2;
     if (backstay_checkpoint(s->session, NULL, &error) != 0) return say("checkpoint", &error);
     if (MPI_Sendrecv(&s->cells[CELLS - 1], 1, MPI_DOUBLE, (rank + 1) % size, 0, &theirs, 1, MPI_DOUBLE,
                      (rank + size - 1) % size, 0, comm, MPI_STATUS_IGNORE) != MPI_SUCCESS)

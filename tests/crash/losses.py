@@ -1,7 +1,7 @@
 """The campaign `kills` of `./dev campaign`: ranks, spares, nodes and racks are killed at random times.
 
 Jobs that go on by themselves (repairs.py), jobs that lose a process while they open (openings.py), and jobs without
-spares that are launched again and again (kills.py): 1,000 runs in all, or a few.
+spares that are launched again and again (kills.py, 40 jobs of 5 kills): 1,000 jobs in all, or a few.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from campaign import Outcome
 
 
 def run_campaign(large: bool, seed: int) -> Outcome:
-    online, opening, each_mix = (720, 80, 25) if large else (10, 2, 1)
+    online, opening, each_mix = (880, 80, 25) if large else (10, 2, 1)
     programs = repairs.applications(repairs.built(), 1200)
     tally = repairs.campaign(repairs.Choice(programs), online, seed)
     opened = openings.campaign(programs, opening, seed)

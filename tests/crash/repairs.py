@@ -160,6 +160,7 @@ def seconds(found: re.Match) -> float:
 @dataclass
 class Tally:
     runs: int = 0
+    unhurt: int = 0  # others, which had ended before anything was killed
     kills: int = 0
     node_kills: int = 0
     shrinking: int = 0  # runs with shrink=on
@@ -340,18 +341,26 @@ def undisturbed(application: Application, ranks: int, directory: Path) -> tuple[
 
 
 def campaign(choice: Choice, runs: int, seed: int, only: int | None = None) -> Tally:
-    """`only`: the run of that number, none else."""
+    """So many runs in which something was killed. `only`: the run of that number, none else."""
     tally = Tally()
     place = "/dev/shm" if os.path.isdir("/dev/shm") else None
     expected = Undisturbed(place)
-    for number in range(runs) if only is None else [only]:
+    for number in itertools.count() if only is None else [only]:
+        if tally.runs == runs:
+            break
+        if tally.unhurt > 20 + runs:
+            tally.failures.append(f"{tally.unhurt} runs had ended before anything was killed: they are killed too late")
+            break
         run = Run(choice, expected, random.Random(f"{seed} {number}"))
         directory = Path(tempfile.mkdtemp(prefix="backstay-repairs.", dir=place))
         ended, wrong = run.go(directory)
-        tally.runs += 1
+        if run.kills:
+            tally.runs += 1
+        else:
+            tally.unhurt += 1
         tally.kills += len(run.kills)
         tally.node_kills += sum(bool(kill.removed) for kill in run.kills)
-        tally.shrinking += run.shape.shrink
+        tally.shrinking += run.shape.shrink and bool(run.kills)
         tally.crashes += crashes_of_mpi(ended)
         tally.hung_launchers += ended.status == 200
         tally.repairs += seconds_of_repairs(ended)
@@ -363,7 +372,7 @@ def campaign(choice: Choice, runs: int, seed: int, only: int | None = None) -> T
             ended, wrong = run.again(directory)
             if wrong == "lost with its nodes":
                 tally.lost_with_nodes, wrong = tally.lost_with_nodes + 1, ""
-        else:
+        elif run.kills:
             tally.went_on += 1
         if wrong:
             report = f"{story}; {wrong}\n{ended.out}{ended.err[-20000:]}\nits directory is kept: {directory}"
@@ -371,7 +380,7 @@ def campaign(choice: Choice, runs: int, seed: int, only: int | None = None) -> T
             print(report, file=sys.stderr, flush=True)
         else:
             shutil.rmtree(directory, ignore_errors=True)
-        if tally.runs % 40 == 0:
+        if run.kills and tally.runs % 40 == 0:
             print(f"repairs: {tally.runs} of {runs} runs, {len(tally.failures)} failed", file=sys.stderr, flush=True)
     return tally
 
@@ -379,7 +388,8 @@ def campaign(choice: Choice, runs: int, seed: int, only: int | None = None) -> T
 def told(tally: Tally) -> str:
     out = (
         f"{tally.runs} runs ({tally.shrinking} with shrink) with {tally.kills} kills ({tally.node_kills} of whole nodes"
-        f" or racks): {tally.went_on} went on by themselves and ended bit-identical, "
+        f" or racks; {tally.unhurt} others had ended before theirs): {tally.went_on} went on by themselves and ended "
+        "bit-identical, "
         f"{sum(tally.reasons.values())} ended for a reason ({dict(tally.reasons)}) and came back when launched again "
         f"({tally.lost_with_nodes} said that all their lines "
         f"were lost with the nodes), {tally.crashes} processes crashed inside MPI, "

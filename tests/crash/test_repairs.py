@@ -109,6 +109,35 @@ def test_what_one_level_with_parity_cannot_bear_a_second_one_does(tmp_path):
     assert "at level memory2: rebuilding rank 1, rank 3 from parity" in ended.stderr
 
 
+@needs_ulfm
+@pytest.mark.parametrize("level", ["memory", "local"])
+def test_a_group_that_was_repaired_bears_the_next_loss_before_there_is_another_line(tmp_path, monkeypatch, level):
+    """One group of three, of which one may be lost; the second is, as soon as the first one's data are back."""
+    words = ("200",)
+    plain = result(run(tmp_path / "a", "-n", 3, program=LOOPER, words=words, levels="memory"), "sum")
+    monkeypatch.setenv("LOOPER_RESUMES", "1,2")
+    options = {"levels": level, f"{level}__redundancy": "rs(2,1)", "every": 100}
+    flags = ("-n", 3, "--spares", 2, "--nodes", 5, "--kill", "node0@110")
+    ended = run(tmp_path / "b", *flags, program=LOOPER, words=words, **options)
+    assert result(ended, "sum") == plain and "launch 2" not in ended.stderr, ended.stderr
+    assert "rank 0 was lost" in ended.stderr and "rank 1 was lost" in ended.stderr, ended.stderr
+    first, second = re.findall(rf"resumed from line (\d+) at level {level}", ended.stderr)
+    assert first == second, ended.stderr
+
+
+@needs_ulfm
+def test_parity_over_racks_beside_parity_over_nodes_bears_the_loss_of_a_rack(tmp_path):
+    plain = result(run(tmp_path / "a", "-n", 6, levels="memory", every=1000000, words=("100",)))
+    ended = run(
+        tmp_path / "b", *("-n", 6, "--spares", 2, "--nodes", 8, "--kill", "node0@31,node2@repair"), words=("100",),
+        levels="local,local2", local__redundancy="rs(2,1)", local__every=4, local2__redundancy="rs(2,1)",
+        local2__unit="nodes:0,2/1,3/4,5/6/7", local2__every=12,
+    )  # fmt: skip
+    assert result(ended) == plain, ended.stderr
+    assert "at level local cannot be put back" in ended.stderr and "launch 2" not in ended.stderr, ended.stderr
+    assert "at level local2: rebuilding rank 0, rank 2 from parity" in ended.stderr
+
+
 RACKS = {"levels": "local", "local__redundancy": "rs(2,1)", "every": 5}
 
 
@@ -476,6 +505,9 @@ def test_a_job_shrinks_to_one_rank_and_keeps_its_newest_line(tmp_path):
     assert "level memory has one parity from here on: it is spread over 2 failure units now" in ended.stderr
     assert "level memory has no parity from here on: it is spread over 1 failure unit now" in ended.stderr
     assert "1 rank is left, numbered anew" in ended.stderr
+    told = subprocess.run([*COMMAND, "report", tmp_path / "b" / "ck", "--json"], capture_output=True, timeout=LIMIT)
+    losses = [loss["how"].partition(", resumed")[0] for loss in json.loads(told.stdout)["failures"]]
+    assert losses == ["replaced by spares", *3 * ["the ranks that were left went on"]]
 
 
 @needs_ulfm
@@ -610,6 +642,19 @@ def test_who_keeps_a_communicator_over_a_repair_hears_what_the_replacement_waits
     ended = run(tmp_path / "b", *flags, program=LOOPER, words=words, levels="shared", every=5, timeout=3)
     assert "this rank has kept communicators that it made before a repair, and made none since" in ended.stderr
     assert "has waited for others in the making of a communicator" in ended.stderr
+    assert result(ended, "sum") == alone, ended.stderr
+    assert "launch 2" in ended.stderr
+
+
+@needs_ulfm
+def test_who_uses_a_communicator_of_before_a_repair_hears_so(tmp_path, monkeypatch):
+    """Those two live, and what they made is revoked: MPI tells them of a loss again and again, and there is none."""
+    words = ("200",)
+    alone = result(run(tmp_path / "a", "-n", 4, program=LOOPER, words=words, levels="memory"), "sum")
+    monkeypatch.setenv("LOOPER_PAIR", "1")
+    flags = ("-n", 4, "--spares", 1, "--kill", "2@100")
+    ended = run(tmp_path / "b", *flags, program=LOOPER, words=words, levels="shared", every=5)
+    assert "MPI reported lost ranks three times, and none was lost" in ended.stderr, ended.stderr
     assert result(ended, "sum") == alone, ended.stderr
     assert "launch 2" in ended.stderr
 

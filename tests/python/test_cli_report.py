@@ -71,6 +71,23 @@ def test_what_comes_of_one_loss_is_one_failure(tmp_path):
     assert (loss["time"], loss["stood_still"], loss["lost_work"]) == (19.5, 8.5, 9.5)
 
 
+@pytest.mark.parametrize(
+    ("repair", "how"),
+    [
+        ({"lost": 2, "replaced": 2}, "replaced by spares"),
+        ({"lost": 2, "replaced": 0}, "the ranks that were left went on"),
+        ({"lost": 3, "replaced": 1}, "1 replaced by spares, and the ranks that were left went on"),
+        ({"lost": 0, "replaced": 0}, "nobody had to be replaced"),
+    ],
+)
+def test_how_a_loss_was_survived_is_told(tmp_path, repair, how):
+    """With shrink=on, or where a spare was lost, nobody takes a place."""
+    events = [(t, name, repair | {"seconds": 0.5} if name == "repair" else e) for t, name, e in LAUNCHED_AGAIN]
+    *_, loss = backstay("report", write(tmp_path / "ck", events), "--json").json["failures"]
+    assert loss["how"] == f"{how}, resumed from line 3"
+    assert loss["online"]
+
+
 def test_two_launches_that_fail_are_two_failures(tmp_path):
     again = [(23, "launch", {"attempt": 2, "ranks": 8}), (24, "start", {"program": "a", "ranks": 8})]
     ends = [(time, "exit", {"attempt": n, "status": 1, "signal": None}) for n, time in ((1, 22), (2, 25))]
