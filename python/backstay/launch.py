@@ -35,6 +35,7 @@ from .mpirun import Ending, LaunchError, ending
 STALLED_LAUNCHES = 2  # so many in a row without a new line, by what came from inside: the next would end as they did
 GRACE = 3.0  # seconds for the launcher to clean up after its ranks were killed
 ECHO = 0.2  # seconds in which a second SIGINT is the same one, sent to the process and to its group
+BEGINNING = 60.0  # seconds after a launch in which its ranks are counted often
 
 
 @dataclass
@@ -485,16 +486,17 @@ class Supervisor:
         ranks = len(guard.rank_processes(self._run_id))
         self._most_ranks = max(ranks, self._most_ranks)
         fewer, self._ranks_before = ranks < self._ranks_before, ranks
-        if fewer and self._kill_deadline is None and self._are_stuck():
+        elsewhere = self._most_ranks < self._job.processes()  # some may be, or are not there yet
+        if (fewer or elsewhere) and self._kill_deadline is None and self._are_stuck():
             say("the ranks that are left do not come to a repair: the launch is ended.")
             self._stood_still = True
             self._kill(process)
-        if ranks < self._most_ranks and self._most_ranks == self._job.processes() and not self._has_begun():
+        if ranks < self._most_ranks and not elsewhere and not self._has_begun():
             if now - seen > 2 * GRACE and self._kill_deadline is None:
                 say("a process was lost before the session was open, where none can be replaced: the launch is ended.")
                 self._kill(process)
             return seen
-        if ranks or self._most_ranks < self._job.processes():  # some are on other machines, or not there yet
+        if ranks or elsewhere:
             return now
         if now - seen > 2 * GRACE and self._kill_deadline is None:
             say("all ranks have ended and their launcher has not: it is ended.")
@@ -507,7 +509,8 @@ class Supervisor:
         if self._job.hang:
             return min(1.0, self._job.hang / 4)
         if self._job.spares:  # looked for often until all have been seen: one may be lost before its session is open
-            return 1.0 if self._most_ranks == self._job.processes() else 0.05
+            are_awaited = self._most_ranks < self._job.processes() and time.time() - self._launched_at < BEGINNING
+            return 0.05 if are_awaited else 1.0
         return None
 
     def _pass_on(self, number: int, process: subprocess.Popen) -> None:

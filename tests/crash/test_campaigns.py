@@ -57,6 +57,21 @@ def test_a_job_whose_last_checkpoint_is_stuck_says_so_once_a_rank_that_stood_sti
     assert "writing the last checkpoint was not done within 1.00 s (option timeout)" in ended.err
 
 
+@pytest.mark.skipif(MPIRUN is None, reason="there is no mpirun here")
+def test_a_damaged_line_is_found_between_the_launches(tmp_path):
+    ended = kills.Launch(
+        faults.built() / "tests" / "crash" / "stepper", ["40"], tmp_path, kills.MIXES["one_file"]
+    ).end()
+    assert ended.status == 0 and faults.damage_in(tmp_path) == [], ended.err
+    file = max(tmp_path.glob("shared/line-*/*.h5"))
+    with open(file, "r+b") as opened:
+        opened.seek(-100, os.SEEK_END)
+        byte = opened.read(1)[0]
+        opened.seek(-1, os.SEEK_CUR)
+        opened.write(bytes([byte ^ 1]))
+    assert str(file) in faults.damage_in(tmp_path)[0]
+
+
 OPENS = """
 import sys, time
 from pathlib import Path

@@ -620,6 +620,21 @@ def test_ranks_that_no_loss_wakes_end_the_launch(tmp_path, monkeypatch):
 
 
 @needs_ulfm
+def test_ranks_that_no_loss_wakes_end_the_launch_also_where_some_are_on_other_machines(tmp_path, monkeypatch):
+    """Of which `backstay run` sees nothing: the spare and a rank lack its mark."""
+    monkeypatch.setenv("LOOPER_MERGES", str(tmp_path / "died"))
+    program = tmp_path / "elsewhere"
+    program.write_text(
+        f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" -lt 3 ] || unset {guard.MARK}\nexec {shlex.quote(str(LOOPER))} "$@"\n'
+    )
+    program.chmod(0o755)
+    flags = ("-n", 4, "--spares", 1)
+    ended = run(tmp_path, *flags, program=program, words=("200",), levels="shared", every=5, timeout=3)
+    assert "the ranks that are left do not come to a repair: the launch is ended" in ended.stderr, ended.stderr
+    assert result(ended, "sum") and "launch 2" in ended.stderr
+
+
+@needs_ulfm
 def test_a_loss_in_the_making_of_an_older_communicator_is_repaired(tmp_path, monkeypatch):
     """Open MPI would wait for the turn of that communicator in MPIX_Comm_shrink, for ever."""
     words = ("200",)
