@@ -11,7 +11,7 @@ namespace backstay::engine {
 
 namespace {
 constexpr std::size_t sample_bytes = std::size_t{1} << 20;
-constexpr double much_faster = 3;
+constexpr int much_faster = 3;
 
 class Expectation {
  public:

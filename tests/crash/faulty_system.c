@@ -3,11 +3,12 @@
  *
  * FAULTY_UNDER: that directory. FAULTY_RANK: of which process (-1: of all). FAULTY_KIND: eio, enospc, erofs, eintr,
  * short, slow, stuck, enomem, clock. FAULTY_FROM, FAULTY_COUNT: which of the calls. FAULTY_SEED: of what is random.
- * FAULTY_SECONDS: how long a call is stuck. */
+ * FAULTY_SECONDS: how long a call is stuck. Of the kind dies the process is killed at the call FAULTY_FROM. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -59,6 +60,7 @@ static int meets(int writes, int can_be_interrupted) {
   const int in_turn = call >= from && call < from + count;
   if (is("eintr")) return can_be_interrupted && chance(3) == 0 ? EINTR : 0;
   if (!in_turn) return 0;
+  if (is("dies") && call == from) raise(SIGKILL);
   if (is("slow")) usleep(chance(20000));
   if (is("stuck") && call == from) sleep((unsigned)stuck_seconds);
   if (is("eio")) return EIO;

@@ -1,7 +1,8 @@
 """The campaign `kills` of `./dev campaign`: ranks, spares, nodes and racks are killed at random times.
 
-Jobs that go on by themselves (repairs.py), jobs that lose a process while they open (openings.py), and jobs without
-spares that are launched again and again (kills.py, 40 jobs of 5 kills): 1,000 jobs in all, or a few.
+Jobs that go on by themselves (repairs.py), jobs that lose a process while they open (openings.py) or in the middle of
+a call on files (middles.py), and jobs without spares that are launched again and again (kills.py, 40 jobs of 5 kills):
+1,000 jobs in all, or a few.
 """
 
 from __future__ import annotations
@@ -9,22 +10,24 @@ from __future__ import annotations
 import sys
 
 import kills
+import middles
 import openings
 import repairs
 from campaign import Outcome
 
 
 def run_campaign(large: bool, seed: int) -> Outcome:
-    online, opening, each_mix = (880, 80, 25) if large else (10, 2, 1)
+    online, opening, middle, each_mix = (780, 80, 100, 25) if large else (10, 2, 2, 1)
     programs = repairs.applications(repairs.built(), 1200)
     tally = repairs.campaign(repairs.Choice(programs), online, seed)
     opened = openings.campaign(programs, opening, seed)
+    halved = middles.campaign(middle, seed)
     again, failures = without_spares(each_mix, seed, large)
     return Outcome(
-        f"{repairs.told(tally)}; {openings.told(opened)}; without spares, {again.kills} kills ({again.node_kills} of "
+        f"{repairs.told(tally)}; {openings.told(opened)}; {middles.told(halved)}; without spares, {again.kills} kills ({again.node_kills} of "
         f"whole nodes) in {len(kills.MIXES)} mixes of levels, {again.ends} jobs launched again to their bit-identical "
         "end",
-        tally.failures + tally.of_mpi + opened.failures + failures,
+        tally.failures + tally.of_mpi + opened.failures + halved.failures + failures,
     )
 
 

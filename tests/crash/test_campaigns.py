@@ -11,6 +11,7 @@ from pathlib import Path
 
 import faults
 import kills
+import middles
 import openings
 import pytest
 import repairs
@@ -222,3 +223,8 @@ def test_random_kills_end_bit_identical_or_for_a_stated_reason(kind, capsys):
 @needs_ulfm
 def test_a_job_that_loses_processes_as_it_opens_is_launched_again(capsys):
     assert openings.main(["--runs", "2", "--seed", "1"]) == 0, capsys.readouterr().err
+
+
+@needs_ulfm
+def test_processes_that_die_in_the_middle_of_a_call_on_files_are_replaced(capsys):
+    assert middles.main(["--runs", "6", "--seed", "1"]) == 0, capsys.readouterr().err

@@ -1,0 +1,143 @@
+"""Processes that die in the middle of what backstay does to files: a checkpoint, its copies and its commit, or a rebuild.
+
+    python tests/crash/middles.py --runs 20 --seed 1
+
+A run: stepper on three ranks with three spares, and a level that bears the loss of one. Either a rank is killed at one
+of its calls on files of the checkpoint directory, whichever comes at a random number; or rank 1 is killed at a step,
+and the spare that takes its place at one of its first calls: it opens the session, reads, rebuilds, writes the line
+after. Another spare takes the place then. What is right: the job ends by itself with the result of an undisturbed run,
+within 60 s, and nothing but what was killed is lost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import kills
+from kills import Ended, Launch
+from repairs import built, lost_by_itself
+
+RANKS, SPARES, STEPS = 3, 3, 200
+WAYS = {
+    "local rs(2,1)": {"LEVELS": "local", "LOCAL_REDUNDANCY": "rs(2,1)"},
+    "partner": {"LEVELS": "partner"},
+    "shared": {"LEVELS": "shared", "SHARED_LAYOUT": "file-per-rank"},
+    "one file": {"LEVELS": "shared", "SHARED_LAYOUT": "one-file"},
+}
+CALLS_OF_A_RANK, CALLS_OF_A_SPARE = (30, 600), (0, 60)  # the first of a rank open the session: openings.py has those
+OUTSIDE = "was not inside loop()"  # a spare that dies as it opens its session, before it is in loop()
+
+
+@dataclass
+class Tally:
+    runs: int = 0
+    spares: int = 0  # of them: the spare died that took the place of a lost rank
+    unhurt: int = 0  # others, which had ended before that call
+    failures: list[str] = field(default_factory=list)
+
+
+class Run:
+    def __init__(self, chance: random.Random):
+        self.way = chance.choice(list(WAYS))
+        self.of_a_spare = chance.random() < 0.5
+        self.number = RANKS if self.of_a_spare else chance.randrange(RANKS)
+        self.call = chance.randrange(*(CALLS_OF_A_SPARE if self.of_a_spare else CALLS_OF_A_RANK))
+        self.policy = chance.choice(["wait", "skip"])
+        self.lost = 0
+
+    def __str__(self) -> str:
+        return f"{self.way}, {self.policy}: process {self.number} died at call {self.call}"
+
+    def go(self, directory: Path, expected: str) -> tuple[Ended, str]:
+        options = {**WAYS[self.way], "POLICY": self.policy, "EVERY": "3", "SPARES": str(SPARES)}
+        options["NODES"] = str(RANKS + SPARES)
+        if self.of_a_spare:
+            options["KILL"] = "1@100"
+        dies = {
+            "LD_PRELOAD": str(built() / "tests" / "crash" / "libfaulty_system.so"), "FAULTY_UNDER": str(directory),
+            "FAULTY_RANK": str(self.number), "FAULTY_KIND": "dies", "FAULTY_FROM": str(self.call), "FAULTY_COUNT": "1",
+        }  # fmt: skip
+        program = built() / "tests" / "crash" / "stepper"
+        ended = Launch(program, [str(STEPS)], directory, options, RANKS + SPARES, variables=dies).end()
+        return ended, self.judge(ended, directory, expected)
+
+    def judge(self, ended: Ended, directory: Path, expected: str) -> str:
+        if ended.status == 124:
+            return "did not end in time"
+        events = kills.events_of(directory)
+        self.lost = sum(event.get("lost", 0) for event in events if event.get("event") == "repair")
+        if self.of_a_spare and ended.status != 0 and OUTSIDE in ended.err:
+            self.lost = 2
+            return ""
+        if ended.status not in (0, 200) or ended.line("hash") != ["hash", expected]:
+            return f"ended with status {ended.status} and {ended.line('hash')}"
+        return lost_by_itself(ended, events, 2 if self.of_a_spare else 1)
+
+
+def undisturbed() -> str:
+    with tempfile.TemporaryDirectory() as directory:
+        options = {"LEVELS": "memory", "EVERY": "100000", "NODES": str(RANKS)}
+        ended = Launch(built() / "tests" / "crash" / "stepper", [str(STEPS)], Path(directory), options, RANKS).end()
+    if ended.status != 0:
+        raise SystemExit(f"middles.py: stepper ended with status {ended.status}\n{ended.out}{ended.err}")
+    return ended.line("hash")[1]
+
+
+def campaign(runs: int, seed: int, only: int | None = None) -> Tally:
+    """So many runs in which a process died as planned."""
+    tally, expected = Tally(), undisturbed()
+    places = [None, *(["/dev/shm"] if os.access("/dev/shm", os.W_OK) else [])]  # files in memory are written otherwise
+    number = 0 if only is None else only
+    while tally.runs < runs:
+        chance = random.Random(f"{seed} middle {number}")
+        run = Run(chance)
+        directory = Path(tempfile.mkdtemp(prefix="backstay-middles.", dir=chance.choice(places)))
+        ended, wrong = run.go(directory, expected)
+        died = run.lost == (2 if run.of_a_spare else 1)
+        tally.runs += died or bool(wrong)
+        tally.spares += died and run.of_a_spare
+        tally.unhurt += not died and not wrong
+        if tally.unhurt > 20 + runs:
+            wrong = "most runs end before the call at which they were to die"
+        if wrong:
+            report = f"middle {number}: {run}: {wrong}\n{ended.out}{ended.err[-20000:]}\nkept: {directory}"
+            tally.failures.append(report)
+            print(report, file=sys.stderr, flush=True)
+        else:
+            shutil.rmtree(directory, ignore_errors=True)
+        if tally.unhurt > 20 + runs or only is not None:
+            break
+        number += 1
+    return tally
+
+
+def told(tally: Tally) -> str:
+    return (
+        f"{tally.runs} runs with a process that died in the middle of a call on files ({tally.spares} of them the spare "
+        f"that rebuilt a lost rank; {tally.unhurt} others had ended before) went on by themselves"
+    )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--run", type=int, help="only the one of this number")
+    options = parser.parse_args(arguments)
+    start = time.monotonic()
+    tally = campaign(options.runs, options.seed, options.run)
+    seconds = time.monotonic() - start
+    print(f"middles: {told(tally)}, {len(tally.failures)} failed; seed {options.seed}, {seconds:.0f} s")
+    return 1 if tally.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
