@@ -24,9 +24,9 @@ def run_campaign(large: bool, seed: int) -> Outcome:
     halved = middles.campaign(middle, seed)
     again, failures = without_spares(each_mix, seed, large)
     return Outcome(
-        f"{repairs.told(tally)}; {openings.told(opened)}; {middles.told(halved)}; without spares, {again.kills} kills ({again.node_kills} of "
-        f"whole nodes) in {len(kills.MIXES)} mixes of levels, {again.ends} jobs launched again to their bit-identical "
-        "end",
+        f"{repairs.told(tally)}; {openings.told(opened)}; {middles.told(halved)}; "
+        f"without spares, {again.kills} kills ({again.node_kills} of whole nodes) in {len(kills.MIXES)} mixes of "
+        f"levels, {again.ends} jobs launched again to their bit-identical end",
         tally.failures + tally.of_mpi + opened.failures + halved.failures + failures,
     )
 

@@ -1,4 +1,4 @@
-"""Processes that die in the middle of what backstay does to files: a checkpoint, its copies and its commit, or a rebuild.
+"""Processes that die in the middle of what backstay does to files: a checkpoint, its copies and commit, or a rebuild.
 
     python tests/crash/middles.py --runs 20 --seed 1
 
@@ -121,8 +121,8 @@ def campaign(runs: int, seed: int, only: int | None = None) -> Tally:
 
 def told(tally: Tally) -> str:
     return (
-        f"{tally.runs} runs with a process that died in the middle of a call on files ({tally.spares} of them the spare "
-        f"that rebuilt a lost rank; {tally.unhurt} others had ended before) went on by themselves"
+        f"{tally.runs} runs with a process that died in the middle of a call on files ({tally.spares} of them the "
+        f"spare that rebuilt a lost rank; {tally.unhurt} others had ended before) went on by themselves"
     )
 
 
