@@ -48,8 +48,10 @@ void Checker::begin(std::size_t computation, Journal& journal, int rank) {
   finish(false, journal, rank);  // of those inside each other the inner one is looked at
   if (!check_.is_due(static_cast<int>(computation))) {
     ++passed_over_;
+    check_.pass_over(static_cast<int>(computation));
     return;
   }
+  check_.end_passed_over();
   if (!said_how_ && !check_.sees_all())
     journal.say(
         "check_access: this program was not started by `backstay run --check`, so only changes of what a computation "
@@ -80,6 +82,7 @@ void Checker::begin(std::size_t computation, Journal& journal, int rank) {
 }
 
 void Checker::end(std::size_t computation, bool completed, Journal& journal, int rank) {
+  check_.end_passed_over();
   if (running_ == computation) finish(completed, journal, rank);
 }
 

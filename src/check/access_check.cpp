@@ -12,8 +12,9 @@ namespace backstay::check {
 namespace {
 constexpr std::size_t most_kept = std::size_t{256} << 20;  ///< bytes
 constexpr std::uint64_t at_first = 3;                      ///< times, for each computation, as long as that is quick
-/// Of the time in which nothing is looked at: what may be spent with looking, so that a program takes no longer than so
-/// much, and once more.
+/// Of the time of computations that are not looked at: what may be spent with looking, so that all of them take no
+/// longer than so much, and once more. What else a program does is not counted, and each computation counts as the
+/// quickest of its kind: the rest may be waits for other ranks, which look.
 constexpr double most_of_the_time = 3;
 
 double seconds_now() {
@@ -25,7 +26,7 @@ bool is_same(const View& a, const View& b) {
 }
 }  // namespace
 
-AccessCheck::AccessCheck(double quick) : fences_(Fences::get()), first_(seconds_now()), quick_(quick) {}
+AccessCheck::AccessCheck(double quick) : fences_(Fences::get()), quick_(quick) {}
 
 AccessCheck::~AccessCheck() {
   std::vector<bool> moved;
@@ -50,8 +51,22 @@ std::vector<Allocation> AccessCheck::found() const {
 bool AccessCheck::is_due(int number) {
   const Spent& spent = spent_[number];
   if (spent.times == 0 || (spent.times < at_first && spent_in_all_ < quick_)) return true;
-  const double others = seconds_now() - first_ - spent_in_all_;
-  return spent.seconds * static_cast<double>(spent_.size()) < most_of_the_time * others;
+  return spent.seconds * static_cast<double>(spent_.size()) < most_of_the_time * passed_over_;
+}
+
+void AccessCheck::pass_over(int number) {
+  end_passed_over();
+  passing_ = number;
+  passing_since_ = seconds_now();
+}
+
+void AccessCheck::end_passed_over() {
+  if (!passing_) return;
+  Spent& spent = spent_[*passing_];
+  passed_over_ -= static_cast<double>(spent.passed_over) * spent.quickest;
+  spent.quickest = std::min(spent.quickest, seconds_now() - passing_since_);
+  passed_over_ += static_cast<double>(++spent.passed_over) * spent.quickest;
+  passing_.reset();
 }
 
 bool AccessCheck::begin(int number, std::vector<Subject> regions, const select::Effects& effects) {

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -52,6 +54,9 @@ class AccessCheck {
   /// This computation is to be looked at: once in any case, three times as long as that is quick, and then seldom
   /// enough all together.
   [[nodiscard]] bool is_due(int number);
+  /// One begins that is not looked at; and ends. Of those inside each other the inner one counts.
+  void pass_over(int number);
+  void end_passed_over();
   /// A computation begins, with these effects on these regions. `number` tells it from others. False: it is not looked
   /// at, as somebody else is.
   bool begin(int number, std::vector<Subject> regions, const select::Effects& effects);
@@ -86,11 +91,15 @@ class AccessCheck {
   Fences* fences_ = nullptr;
   bool looking_ = false, given_up_ = false;
   int number_ = -1;
-  double began_ = 0, first_ = 0, quick_;
+  double began_ = 0, quick_;
+  double passed_over_ = 0;  ///< seconds of those that were not looked at, each as the quickest of its kind
+  std::optional<int> passing_;
+  double passing_since_ = 0;
   /// Of each computation: how often it was looked at, and for how long.
   struct Spent {
-    std::uint64_t times = 0;
+    std::uint64_t times = 0, passed_over = 0;
     double seconds = 0;
+    double quickest = std::numeric_limits<double>::max();  ///< of those that were passed over; seconds
     std::map<const std::byte*, std::array<std::uint64_t, 16>> suspects;
   };
   std::map<int, Spent> spent_;
