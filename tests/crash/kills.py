@@ -117,7 +117,7 @@ class Launch:
         # Of its own, because what a killed launcher leaves keeps a later one with its process id from starting.
         self.scratch = tempfile.TemporaryDirectory(prefix="kills-")
         environment |= {"PRTE_MCA_prte_local_tmpdir_base": self.scratch.name}
-        # Shared memory, too: Open MPI tells jobs at once apart by 16 bits there, and two with the same ones crash.
+        # Shared memory, too: Open MPI tells jobs at once apart by 16 bits there; two with the same ones seem to crash.
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self.shared_memory = tempfile.TemporaryDirectory(prefix="kills-", dir=memory)
         environment |= {"OMPI_MCA_btl_sm_backing_directory": self.shared_memory.name}
