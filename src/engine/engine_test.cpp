@@ -373,11 +373,12 @@ TEST_F(EngineTest, a_rebuild_onto_a_full_disk_is_refused_by_all_and_leaves_nothi
 }
 
 /// Of the lines of this level: it is expected to be the slower one.
-std::function<std::shared_ptr<store::Store>(std::shared_ptr<store::Store>)> with_slow_reads(const std::string& level) {
+std::function<std::shared_ptr<store::Store>(std::shared_ptr<store::Store>)> with_slow_reads(
+    const std::string& level, std::chrono::milliseconds each = std::chrono::milliseconds(200)) {
   auto plan = std::make_shared<store::FaultPlan>();
-  plan->before_each([level](const store::FaultPlan::Step& step) {
+  plan->before_each([level, each](const store::FaultPlan::Step& step) {
     if (step.operation == store::Operation::read && step.path.starts_with(level + "/line-"))
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      std::this_thread::sleep_for(each);
   });
   return [plan](std::shared_ptr<store::Store> inner) { return store::make_faulty_store(std::move(inner), plan); };
 }
@@ -426,6 +427,26 @@ TEST_F(EngineTest, a_line_at_several_levels_is_put_back_from_the_one_expected_to
       for (double x : rank.u) EXPECT_EQ(x, 2);
     });
   }
+}
+
+TEST_F(EngineTest, for_a_small_gain_no_dearer_level_is_read) {
+  const std::vector<LevelConfig> levels{level(LevelKind::local), level(LevelKind::shared)};
+  write(4, levels, {1});
+  comm::run_ranks(4, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, levels, 2, [&](EngineConfig& config) {
+      config.wrap_store = with_slow_reads("local", std::chrono::milliseconds(30));
+    });
+    const auto found = rank.engine->resume();
+    ASSERT_TRUE(found.ok()) << found.failure().what;
+    EXPECT_EQ(found->level, "local");
+    EXPECT_TRUE(std::ranges::any_of(rank.sentences,
+                                    [](const std::string& sentence) {
+                                      return sentence.starts_with("line 1 is taken from level local (") &&
+                                             sentence.ends_with(
+                                                 ": for less than a quarter and 0.1 s no dearer level is read");
+                                    }))
+        << "which, and why: " << (rank.sentences.empty() ? "nothing was said" : rank.sentences.back());
+  });
 }
 
 TEST_F(EngineTest, more_lost_nodes_than_parities_are_a_clear_end) {

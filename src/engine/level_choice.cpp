@@ -10,8 +10,10 @@
 namespace backstay::engine {
 
 namespace {
-constexpr std::size_t sample_bytes = std::size_t{1} << 20;
-constexpr int much_faster = 3;
+constexpr std::uint64_t sample_bytes = std::uint64_t{512} << 10;
+constexpr std::uint64_t most_samples = 5;
+constexpr double as_long_with_a_rebuild = 3;               // as a read: bench/results/repair-2026-11-23.md
+constexpr double least_seconds = 0.1, least_share = 0.25;  // that a dearer level has to gain
 
 class Expectation {
  public:
@@ -28,12 +30,10 @@ class Expectation {
     if (source == line.sources[f].end()) return 0;  // it is read by others, or rebuilt by them
     const double share =
         static_cast<double>(file.size) / static_cast<double>(std::max<std::size_t>(1, file.ranks.size()));
-    const std::size_t bytes = std::min<std::size_t>(sample_bytes, file.size);
-    const double seconds = seconds_to_read(line, *source, file.size, bytes);
-    const double per_byte = bytes > 0 ? seconds / static_cast<double>(bytes) : 0;
     const bool rebuilds =
         std::any_of(line.sources.begin(), line.sources.end(), [](const auto& s) { return s.empty(); });
-    return std::llround(1e9 * per_byte * share * (rebuilds ? 2 : 1));
+    return std::llround(1e9 * seconds_a_byte(line, *source, file.size) * share *
+                        (rebuilds ? as_long_with_a_rebuild : 1));
   }
 
  private:
@@ -48,15 +48,24 @@ class Expectation {
     return reaches(kind, topology_, rank_, inventory_.contents[source.store].server);
   }
 
-  /// What cannot be read is found out when it is needed.
-  [[nodiscard]] double seconds_to_read(const catalog::Candidate& line, const catalog::Source& source,
-                                       std::uint64_t size, std::size_t bytes) const {
+  /// The median of samples from all over the file. What cannot be read is found out when it is needed.
+  [[nodiscard]] double seconds_a_byte(const catalog::Candidate& line, const catalog::Source& source,
+                                      std::uint64_t size) const {
     const Level& level = levels_[static_cast<std::size_t>(line.level)];
+    const std::uint64_t bytes = std::min(sample_bytes, size);
+    if (bytes == 0) return 0;
+    const std::uint64_t samples = std::min(most_samples, size / bytes);
     Bytes room(bytes);
-    const auto start = std::chrono::steady_clock::now();
-    if (auto file = level.store->open_to_read(catalog::line_dir(level.name, line.line) + "/" + source.name))
-      (void)(*file)->read_at((size - bytes) / 2, room).ok();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    std::vector<double> seconds;
+    for (std::uint64_t i = 0; i < samples; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      if (auto file = level.store->open_to_read(catalog::line_dir(level.name, line.line) + "/" + source.name))
+        (void)(*file)->read_at(size / samples * i, room).ok();
+      seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+    std::nth_element(seconds.begin(), middle, seconds.end());
+    return *middle / static_cast<double>(bytes);
   }
 
   const Inventory& inventory_;
@@ -89,7 +98,7 @@ Result<void> choose_level(Inventory& inventory, const std::vector<Level>& levels
   const auto seconds = [&](std::size_t i) { return static_cast<double>((*slowest)[i]) * 1e-9; };
   std::size_t best = 0;
   for (std::size_t i = 1; i < equals; ++i)
-    if (seconds(i) * much_faster < seconds(best)) best = i;
+    if (seconds(best) - seconds(i) > std::max(least_seconds, least_share * seconds(best))) best = i;
   const auto expected_of = [&](std::size_t i) {
     return cat(levels[static_cast<std::size_t>(lines[i].level)].name, " (", human_seconds(seconds(i)), " expected)");
   };
@@ -101,7 +110,7 @@ Result<void> choose_level(Inventory& inventory, const std::vector<Level>& levels
     is_fastest = is_fastest && seconds(best) <= seconds(i);
   }
   say(cat("line ", lines[0].line, " is taken from level ", expected_of(best), ", not from ", others,
-          is_fastest ? "" : cat(": only one that is ", much_faster, " times faster is taken before it")));
+          is_fastest ? "" : ": for less than a quarter and 0.1 s no dearer level is read"));
   const auto chosen = lines.begin() + static_cast<std::ptrdiff_t>(best);
   std::rotate(lines.begin(), chosen, chosen + 1);
   return {};

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "comm/checked_comm.h"
 #include "comm/fake_comm.h"
 
 namespace backstay::redundancy {
@@ -186,6 +187,100 @@ TEST(parity_exchange, bytes_of_a_shard_are_read_and_written_in_order_also_where_
     ASSERT_TRUE(exchange_shards(comm, {numbers(6), 6}, 2, chunk, plan_rebuild(stripes, {4, 5}), access).ok());
     for (const auto& [shard, end] : comm.rank() < 4 ? read : written) EXPECT_EQ(end, chunk) << "shard " << shard;
     EXPECT_EQ((comm.rank() < 4 ? read : written).size(), 6U) << "all stripes";
+  });
+}
+
+/// Bytes that a rank sends and receives and has not yet waited for, now and at most.
+struct UnderWay {
+  std::size_t now = 0, most = 0;
+};
+
+class WatchedExchange final : public comm::Pending {
+ public:
+  WatchedExchange(std::unique_ptr<comm::Pending> inner, UnderWay& under_way, std::size_t bytes)
+      : inner_(std::move(inner)), under_way_(under_way), bytes_(bytes) {
+    under_way_.now += bytes_;
+    under_way_.most = std::max(under_way_.most, under_way_.now);
+  }
+  Result<bool> test() override {
+    auto done = inner_->test();
+    if (done && *done) under_way_.now -= std::exchange(bytes_, 0);
+    return done;
+  }
+
+ private:
+  std::unique_ptr<comm::Pending> inner_;
+  UnderWay& under_way_;
+  std::size_t bytes_;
+};
+
+/// A group whose exchanges are counted; nothing else can be called.
+class WatchedComm final : public comm::CheckedComm {
+ public:
+  WatchedComm(comm::Comm& inner, UnderWay& under_way)
+      : CheckedComm(std::make_shared<comm::Health>(inner.rank(), inner.size())), inner_(inner), under_way_(under_way) {}
+  void wait_for_all(std::function<void()> /*late*/) override {}
+
+ private:
+  static Failure unused() { return fail(Code::invalid_argument, "an exchange of parity does not call this"); }
+  Result<std::unique_ptr<Comm>> do_duplicate() override { return unused(); }
+  Result<void> do_barrier() override { return unused(); }
+  Result<std::vector<Bytes>> do_all_gather(ByteView /*mine*/) override { return unused(); }
+  Result<Bytes> do_broadcast(int /*root*/, ByteView /*mine*/) override { return unused(); }
+  Result<std::vector<std::int64_t>> do_all_max(std::vector<std::int64_t> /*mine*/) override { return unused(); }
+  Result<std::unique_ptr<comm::PendingMax>> do_start_all_max(std::vector<std::int64_t> /*mine*/) override {
+    return unused();
+  }
+  Result<void> do_exchange(int /*to*/, ByteView /*out*/, int /*from*/, MutableByteView /*in*/, int /*tag*/,
+                           comm::Keep /*keep*/) override {
+    return unused();
+  }
+  Result<std::unique_ptr<comm::Pending>> do_start_exchange(int to, ByteView out, int from, MutableByteView in, int tag,
+                                                           comm::Keep keep) override {
+    auto started = inner_.start_exchange(to, out, from, in, tag, std::move(keep));
+    if (!started) return started.failure();
+    return std::unique_ptr<comm::Pending>(
+        std::make_unique<WatchedExchange>(std::move(*started), under_way_, out.size() + in.size()));
+  }
+
+  comm::Comm& inner_;
+  UnderWay& under_way_;
+};
+
+/// In encoding by 4 ranks, and in the rebuild of one of them.
+TEST(parity_exchange, little_memory_is_used_and_the_next_piece_is_under_way_while_one_is_written) {
+  constexpr std::size_t size = 12'000'000, limit = 8 << 20;
+  const Stripes stripes{4, 1};
+  const std::uint64_t chunk = stripes.chunk(size);
+  comm::run_ranks(4, [&](comm::Comm& comm) {
+    Held held{{comm.rank(), {bytes_of(comm.rank(), size), {Bytes(chunk)}}}};
+    for (const bool encodes : {true, false}) {
+      UnderWay under_way;
+      WatchedComm watched(comm, under_way);
+      auto access = access_to(held, stripes.k(), chunk);
+      std::map<const Scratch*, std::size_t> rooms;
+      std::size_t written = 0, alone = 0;
+      access.read = [&, inner = access.read](const ShardPart& part, Scratch& room) {
+        rooms[&room] = std::max(rooms[&room], part.size);
+        return inner(part, room);
+      };
+      access.write = [&, inner = access.write](const ShardPart& part, ByteView bytes) {
+        ++written;
+        alone += under_way.now == 0 ? 1 : 0;
+        return inner(part, bytes);
+      };
+      const auto plan = encodes ? plan_encoding(stripes) : plan_rebuild(stripes, {2});
+      ASSERT_TRUE(exchange_shards(watched, {numbers(4), 4}, 1, chunk, plan, access).ok());
+      std::size_t bytes_of_rooms = 0;
+      for (const auto& [room, bytes] : rooms) bytes_of_rooms += bytes;
+      EXPECT_LE(bytes_of_rooms, limit);
+      EXPECT_LE(under_way.most, limit);
+      EXPECT_EQ(under_way.now, 0U);
+      if (encodes) {
+        EXPECT_GT(written, 4U);
+        EXPECT_EQ(alone, 1U) << "the last piece of " << written;
+      }
+    }
   });
 }
 

@@ -22,6 +22,7 @@ from backstay.mpirun import find
 
 BUILD = Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", kills.ROOT / "build" / "dev")) / "tests" / "crash"
 STEPPER, LOOPER, THROWER = BUILD / "stepper", BUILD / "looper", BUILD / "thrower"
+PLACER = BUILD / "placer"
 LATE_MESSAGES = BUILD / "late_messages"
 COMMAND = shlex.split(
     os.environ.get("COMMAND_OF_BACKSTAY", f'{sys.executable} -c "from backstay.cli import main; exit(main())"')
@@ -418,6 +419,16 @@ def test_a_program_in_python_goes_on_with_a_spare_or_with_fewer_ranks(tmp_path, 
     assert "launch 2" not in ended.stderr
 
 
+@needs_ulfm
+def test_a_program_in_c_goes_on_with_a_spare_and_then_with_fewer_ranks(tmp_path):
+    program = {"program": PLACER, "words": ("400",), "every": 5}
+    alone = run(tmp_path / "a", "-n", 3, **program, levels="memory")
+    ended = run(tmp_path / "b", "-n", 3, "--spares", 1, "--kill", "1@50,0@120,1@200", **program, shrink="on")
+    assert result(ended, "sum") == result(alone, "sum"), ended.stderr
+    assert result(alone, "ranks") == "3" and result(ended, "ranks") == "1"
+    assert "launch 2" not in ended.stderr
+
+
 SPLIT = """
 import sys
 import numpy as np
@@ -457,6 +468,68 @@ def test_a_loss_wakes_who_reduces_python_objects_with_others_that_live(tmp_path)
         ended = run(tmp_path / f"b{seed}", *flags, **program, memory__redundancy="rs(2,1)", timeout=20)
         assert result(ended, "sum") == result(alone, "sum"), ended.stderr
         assert "rank 1 was lost; spare 4" in ended.stderr and "launch 2" not in ended.stderr, ended.stderr
+
+
+NOTICED = """
+import os
+import signal
+import sys
+import time
+import numpy as np
+from mpi4py import MPI
+import backstay
+
+def note(what, rank):
+    with open(os.path.join(sys.argv[1], f"{what}-{rank}"), "w") as file:
+        file.write(f"{time.monotonic()}")
+
+bodies = 0
+with backstay.Session() as run:
+    state = run.state(step=0)
+    u = np.zeros(100000)
+    run.protect("u", u)
+    def body():
+        global bodies
+        bodies += 1
+        if bodies == 2:  # at a survivor
+            note("heard", rank)
+        run.resume()
+        return steps(run.comm)
+    def steps(comm):
+        global rank
+        rank = comm.rank
+        mine = comm.Dup()
+        run.include(mine)
+        while state.step < 40:
+            run.checkpoint()
+            if state.step == 20 and MPI.COMM_WORLD.rank == 1:
+                time.sleep(0.3)  # the others wait by then
+                note("died", rank)
+                os.kill(os.getpid(), signal.SIGKILL)
+            if rank == 1:
+                mine.send(0, 2)
+            elif rank == 2:
+                mine.send(mine.recv(source=1), 3)
+            elif rank == 3:
+                mine.recv(source=2)
+            comm.Barrier()
+            u[:] += state.step
+            state.step += 1
+    run.loop(body)
+"""
+
+
+@needs_ulfm
+def test_every_survivor_hears_of_a_loss_long_before_the_time_out(tmp_path):
+    """Rank 2 waits for it, rank 3 for rank 2 alone, rank 0 in a barrier. (The machine may stand still.)"""
+    program = of_python(tmp_path, NOTICED, levels="memory", every=5)
+    program["words"] += (tmp_path,)
+    ended = run(tmp_path, "-n", 4, "--spares", 1, "--nodes", 5, **program, memory__redundancy="rs(2,1)", timeout=50)
+    assert ended.returncode == 0 and "rank 1 was lost" in ended.stderr, ended.stderr
+    died = float((tmp_path / "died-1").read_text())
+    late = {path.name: float(path.read_text()) - died for path in tmp_path.glob("heard-*")}
+    assert late.keys() == {"heard-0", "heard-2", "heard-3"}
+    assert max(late.values()) < 10, late
 
 
 LOOPS = """
