@@ -220,6 +220,7 @@ void Session::Impl::settle(const Result<api::Settings>& settings, comm::Comm& al
   require_same_options(all);
   node_ = find_node(all);
   value_or_throw(engine::agree(all, settle_directories()));
+  value_or_throw(engine::agree(all, require_own_units()));
   memory_ = store::make_memory_store();
 }
 
@@ -262,9 +263,8 @@ void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
 #endif
   auto config = make_config(topology);
   for (auto& level : config.levels) {
-    if (level.parity.p == 0) continue;
-    level.parity.units = find_units(level.name, settings_.units.at(level.name), topology, *app);
-    fit_to_those_left(level);
+    if (level.parity.p > 0) level.parity.units = find_units(settings_.units.at(level.name), topology, *app);
+    fit_to_those_left(level, topology.nodes());
   }
   if (settings_.advises) watcher_.emplace();
   engine_ = std::make_unique<engine::Engine>(std::move(config), std::move(hooks), std::move(app));
@@ -323,26 +323,29 @@ engine::Topology Session::Impl::find_topology(comm::Comm& app) {
   return topology;
 }
 
+/// A spare has one, too: it may become a rank in days.
+Result<void> Session::Impl::require_own_units() const {
+  for (const auto& [level, choice] : settings_.units) {
+    if (choice.kind == api::UnitChoice::Kind::sets && !choice.set_of(node_))
+      return fail(Code::invalid_argument, "the option ", level, ".unit has node ", node_,
+                  " in no set, or in several: ", "each node belongs to one, those of spares too");
+    if (choice.kind == api::UnitChoice::Kind::variable && std::getenv(choice.variable.c_str()) == nullptr)
+      return fail(Code::invalid_argument, "the variable ", choice.variable, " that the option ", level,
+                  ".unit names is not set, here or for a spare");
+  }
+  return {};
+}
+
 /// A number for each rank: those with the same die together.
-std::vector<int> Session::Impl::find_units(const std::string& level, const api::UnitChoice& choice,
-                                           const engine::Topology& topology, comm::Comm& app) {
+std::vector<int> Session::Impl::find_units(const api::UnitChoice& choice, const engine::Topology& topology,
+                                           comm::Comm& app) {
   std::vector<int> units = topology.node_of;
   if (choice.kind == api::UnitChoice::Kind::rank) std::iota(units.begin(), units.end(), 0);
   if (choice.kind == api::UnitChoice::Kind::sets)
-    for (auto& unit : units) {
-      const auto set = choice.set_of(unit);
-      if (!set)
-        throw Error(Code::invalid_argument,
-                    cat("the option ", level, ".unit has node ", unit, " in no set, or in several: each of the ",
-                        topology.nodes(), " nodes belongs to one"));
-      unit = static_cast<int>(*set);
-    }
+    for (auto& unit : units) unit = static_cast<int>(choice.set_of(unit).value());
   if (choice.kind != api::UnitChoice::Kind::variable) return units;
-  const char* value = std::getenv(choice.variable.c_str());
-  value_or_throw(engine::agree(app, value != nullptr ? Result<void>{}
-                                                     : fail(Code::invalid_argument, "the variable ", choice.variable,
-                                                            " that the option ", level, ".unit names is not set")));
-  const auto all = value_or_throw(app.all_gather(as_bytes(value)));
+  const char* const value = std::getenv(choice.variable.c_str());
+  const auto all = value_or_throw(app.all_gather(as_bytes(value != nullptr ? value : "")));
   std::set<std::string_view> different;
   for (const auto& label : all) different.insert(as_text(label));
   for (std::size_t r = 0; r < units.size(); ++r)

@@ -180,11 +180,11 @@ class Session::Impl {
   int find_node(comm::Comm& all);
   engine::Topology find_topology(comm::Comm& app);
   engine::EngineConfig make_config(const engine::Topology& topology);
-  void fit_to_those_left(engine::LevelConfig& level);
-  std::vector<int> find_units(const std::string& level, const api::UnitChoice& choice, const engine::Topology& topology,
-                              comm::Comm& app);
+  void fit_to_those_left(engine::LevelConfig& level, int nodes);
+  std::vector<int> find_units(const api::UnitChoice& choice, const engine::Topology& topology, comm::Comm& app);
   void describe_job(const engine::Topology& topology, comm::Comm& app);
   Result<void> settle_directories();
+  Result<void> require_own_units() const;
   void settled(const engine::Settled& settled, const std::string& level);
   void say_of_others(const std::string& sentence);
   void pump();
@@ -207,6 +207,8 @@ class Session::Impl {
   std::function<void()> what_was_protected();
   void keep_beginning();
   [[nodiscard]] bool a_rank_is_lost() const;
+  /// The same, and MPI is asked: where the program leaves its body.
+  [[nodiscard]] bool has_heard_of_a_loss() const;
   [[nodiscard]] bool repairs() const;
   void leave_if_lost();
   bool come_together(bool finished);

@@ -101,9 +101,9 @@ void Session::Impl::record_together(const std::function<void()>& phase) {
     bool finished = false;
     try {
       record(phase);
-      finished = !a_rank_is_lost();
+      finished = !has_heard_of_a_loss();
     } catch (...) {
-      left_by_error_ = !a_rank_is_lost();
+      left_by_error_ = !has_heard_of_a_loss();
       if (left_by_error_) throw;
     }
     if (come_together(finished)) return;

@@ -57,14 +57,14 @@ void Session::Impl::loop(const std::function<void()>& body) {
       if (loops_ == 1) forget_way();
       engine_->give_up_undecided(outside);
       if (loops_ > 1) return;
-      finished = !a_rank_is_lost();  // a program that looks at no error code may come here after a loss
+      finished = !has_heard_of_a_loss();  // a program that looks at no error code may come here after a loss
     } catch (const detail::RolledBack& back) {
       journal_->say("rolled back: " + back.why);
       forget_what_it_protected();
       continue;
     } catch (...) {
       // Whatever comes out of the body after a loss is taken for a consequence of it.
-      left_by_error_ = loops_ == 1 && !a_rank_is_lost();
+      left_by_error_ = loops_ == 1 && !has_heard_of_a_loss();
       if (loops_ > 1 || left_by_error_) throw;
       left_by = std::current_exception();
     }
@@ -98,12 +98,13 @@ bool detail::ends_by_a_signal() { return false; }
 void detail::end_by_a_signal(int) {}
 bool detail::meet_before_the_end() { return true; }
 bool Session::Impl::a_rank_is_lost() const { return false; }
+bool Session::Impl::has_heard_of_a_loss() const { return false; }
 bool Session::Impl::repairs() const { return false; }
 void Session::Impl::leave_if_lost() {}
 void Session::Impl::init(const std::function<void()>& phase) { phase(); }
 bool Session::Impl::come_together(bool finished) { return finished; }
 void Session::Impl::let_spares_go() {}
-void Session::Impl::fit_to_those_left(engine::LevelConfig&) {}
+void Session::Impl::fit_to_those_left(engine::LevelConfig&, int) {}
 #else
 
 bool detail::ends_by_a_signal() { return comm::leaving::am_counted_on(); }
@@ -115,6 +116,8 @@ bool detail::meet_before_the_end() {
 }
 
 bool Session::Impl::a_rank_is_lost() const { return crew_ && crew_->alarm()->rung(); }
+
+bool Session::Impl::has_heard_of_a_loss() const { return repairs() && crew_->knows_of_a_loss(); }
 
 bool Session::Impl::repairs() const { return crew_ && crew_->repairs(); }
 
@@ -349,10 +352,18 @@ bool Session::Impl::come_together(bool finished) {
   return false;
 }
 
-/// A job that has shrunk goes on with as many parities as its failure units can carry.
-void Session::Impl::fit_to_those_left(engine::LevelConfig& level) {
+/// After a loss the ranks may be in fewer failure units: fewer of them are left, or spares wait in those of other
+/// ranks. The job goes on with as many parities as these can carry.
+void Session::Impl::fit_to_those_left(engine::LevelConfig& level, int nodes) {
+  if (repaired_.empty()) return;
+  if (level.kind == engine::LevelKind::partner && nodes > 1 && level.distance % nodes == 0) {
+    journal_->say(cat("level partner keeps each copy on the next node from here on: the ranks are on ", nodes,
+                      " nodes now, and partner.distance=", level.distance, " leads back to the same one"));
+    level.distance = 1;
+  }
+  if (level.parity.p == 0) return;
   const int units = static_cast<int>(std::set<int>(level.parity.units.begin(), level.parity.units.end()).size());
-  if (!settings_.shrink || repaired_.empty() || level.parity.p < units) return;
+  if (level.parity.p < units) return;
   const std::string parities = units == 1 ? "no parity" : units == 2 ? "one parity" : cat(units - 1, " parities");
   journal_->say(cat("level ", engine::level_name(level), " has ", parities, " from here on: it is spread over ",
                     counted(units, "failure unit"), " now"));

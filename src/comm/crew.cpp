@@ -13,6 +13,7 @@
 #include "comm/patience.h"
 #include "comm/ulfm.h"
 #include "comm/unready_communicators.h"
+#include "comm/unwinding.h"
 #include "comm/watch.h"
 
 namespace backstay::comm {
@@ -167,8 +168,9 @@ void Crew::heard(MPI_Comm comm, int code) {
   if (comm != MPI_COMM_WORLD) revoke(comm);  // one that the program made from ours
   settle();
   const auto catcher = catcher_.load();
-  if (catcher == std::this_thread::get_id() && std::uncaught_exceptions() == 0) throw RankLost{};
-  // Destructors that run on the way to loop(), and other threads, see an error and go on.
+  const auto can_throw = [&] { return std::uncaught_exceptions() == 0 && !ends_at_noexcept(catches_in_); };
+  if (catcher == std::this_thread::get_id() && can_throw()) throw RankLost{};
+  // Destructors, whether on the way to loop() or not, and other threads see an error and go on.
   if (catcher == std::thread::id() && !options_.errors_return) pass_on(code);
 }
 
@@ -235,6 +237,11 @@ Result<bool> Crew::agree(MPI_Comm comm, int& flags, bool bounded) const {
 }
 
 /// Nobody but the spares misses a spare: the others go on, and may come to the next meeting in days.
+bool Crew::knows_of_a_loss() const {
+  const OurCall ours;
+  return alarm()->rung() || is_revoked(workers_) || !known_losses(workers_).empty();
+}
+
 bool Crew::knows_of_a_lost_worker() const {
   const auto lost = known_losses(all_);
   return std::any_of(lost.begin(), lost.end(), [&](int number) { return works_[static_cast<std::size_t>(number)]; });

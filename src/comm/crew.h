@@ -96,14 +96,22 @@ class Crew {
   /// rank's place may wait for it to make them. From any thread.
   [[nodiscard]] bool keeps_communicators_of_before() const;
 
+  /// MPI has told this process of a loss among the workers, whether in a call or not: the program may have an error
+  /// handler of its own.
+  [[nodiscard]] bool knows_of_a_loss() const;
+
   /// After a loss, before the program leaves its scopes, which may free what MPI still works on: see OpenRequests.
   void settle() const;
 
-  /// While one lives, an MPI call of this thread in a communicator of the workers throws RankLost when a rank was lost.
-  /// Otherwise such a call returns MPI's error, with the option errors_return, or ends the job.
+  /// While one lives, an MPI call of this thread in a communicator of the workers throws RankLost when a rank was lost,
+  /// but where that would end the process: in a destructor. Otherwise such a call returns MPI's error, with the option
+  /// errors_return, or ends the job. It lies in the frame of the function that catches.
   class Catching {
    public:
-    explicit Catching(Crew& crew) : crew_(crew) { crew_.catcher_ = std::this_thread::get_id(); }
+    explicit Catching(Crew& crew) : crew_(crew) {
+      crew_.catches_in_ = this;
+      crew_.catcher_ = std::this_thread::get_id();
+    }
     ~Catching() { crew_.catcher_ = std::thread::id(); }
     Catching(const Catching&) = delete;
     Catching& operator=(const Catching&) = delete;
@@ -144,6 +152,7 @@ class Crew {
   std::vector<bool> works_;  ///< by rank in all_: it is a worker
   std::atomic<int> repairs_done_{0};
   std::atomic<std::thread::id> catcher_{};
+  const void* catches_in_ = nullptr;  ///< where in the stack of that thread; read by it alone
 };
 
 }  // namespace backstay::comm

@@ -11,7 +11,7 @@
  * LOOPER_LATE=FILE: process 1 dies at step 100, as above, and the last rank sends in a communicator that rank 0 has
  * freed. LOOPER_KEEPS=1: a communicator that the body has made once is kept over repairs, against what the guide says.
  * LOOPER_PAIR=1: ranks 0 and 1 talk in a communicator of their own, which they keep over repairs, too.
- * LOOPER_STARTS=1: the body makes what it starts from before it resumes.
+ * LOOPER_STARTS=1: the body makes what it starts from before it resumes. LOOPER_ERRORS=1: it wants MPI's error codes.
  * LOOPER_STATUS=N: what all end with. LOOPER_INIT=1: what it starts from comes of messages in backstay_init. */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include <dlfcn.h>
@@ -160,6 +160,7 @@ static int body(void* user) {
   if (is_me("LOOPER_RESUMES", &dies_at) && ++s->resumes == dies_at) raise(SIGKILL);
   for (int i = 0; i < CELLS && !found.resumed; ++i) s->weights[i] = 0.25 + 0.5 * i / CELLS;
   if (backstay_comm(s->session, &comm, &error) != 0) return say("comm", &error);
+  if (getenv("LOOPER_ERRORS") != NULL) MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
   if (getenv("LOOPER_KEEPS") != NULL && s->kept == MPI_COMM_NULL && MPI_Comm_dup(comm, &s->kept) != MPI_SUCCESS)

@@ -126,6 +126,79 @@ def test_a_group_that_was_repaired_bears_the_next_loss_before_there_is_another_l
     assert first == second, ended.stderr
 
 
+FEWER = {  # ranks, processes, nodes, level, its options, who is lost
+    "a process, and its spare is where others are": (
+        *(3, 6, 6, "memory", {"redundancy": "rs(1,2)", "unit": "nodes:0/1/2,3,4,5"}, "0@100"),
+        "level memory has one parity from here on: it is spread over 2 failure units now",
+    ),
+    "one of two units": (
+        *(3, 6, 3, "memory", {"redundancy": "rs(2,1)", "unit": "nodes:0/1,2"}, "node0@100"),
+        "level memory has no parity from here on: it is spread over 1 failure unit now",
+    ),
+    "on disks": (
+        *(3, 6, 6, "local", {"redundancy": "rs(1,2)", "unit": "nodes:0/1/2,3,4,5"}, "0@100"),
+        "level local has one parity from here on: it is spread over 2 failure units now",
+    ),
+}
+
+
+@needs_ulfm
+@pytest.mark.parametrize("how", FEWER)
+def test_a_job_whose_ranks_are_in_fewer_units_after_a_loss_goes_on_with_what_these_carry(tmp_path, how):
+    ranks, processes, nodes, level, given, lost, said = FEWER[how]
+    plain = result(run(tmp_path / "a", "-n", ranks, levels="memory", every=1000000, words=("200",)))
+    options = {"levels": level, "every": 5, **{f"{level}__{name}": value for name, value in given.items()}}
+    flags = ("-n", ranks, "--spares", processes - ranks, "--nodes", nodes, "--kill", lost)
+    ended = run(tmp_path / "b", *flags, words=("200",), **options)
+    assert result(ended) == plain, ended.stderr
+    assert "lost; spare" in ended.stderr and "launch 2" not in ended.stderr, ended.stderr
+    assert said in ended.stderr, ended.stderr
+    assert re.search(rf"resumed from line \d+ at level {level}", ended.stderr), ended.stderr
+
+
+@needs_ulfm
+def test_a_spare_needs_a_unit_as_ranks_do(tmp_path, monkeypatch):
+    flags = ("-n", 3, "--spares", 1, "--nodes", 4)
+    options = {"levels": "memory", "memory__redundancy": "rs(2,1)"}
+    ended = run(tmp_path / "a", *flags, memory__unit="nodes:0/1/2", **options)
+    assert ended.returncode != 0 and "launch 2" not in ended.stderr
+    assert "the option memory.unit has node 3 in no set, or in several" in ended.stderr, ended.stderr
+    monkeypatch.setenv("RACK", "one")
+    script = tmp_path / "without"
+    script.write_text(
+        f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" -lt 3 ] || unset RACK\nexec {shlex.quote(str(STEPPER))} "$@"\n'
+    )
+    script.chmod(0o755)
+    ended = run(tmp_path / "b", *flags, program=script, memory__unit="env:RACK", **options)
+    assert ended.returncode != 0 and "launch 2" not in ended.stderr
+    assert "the variable RACK that the option memory.unit names is not set" in ended.stderr, ended.stderr
+
+
+@needs_ulfm
+@pytest.mark.parametrize("how", ["destructor", "noexcept"])
+def test_a_loss_met_where_no_exception_gets_out_is_repaired(tmp_path, how):
+    program = {"program": THROWER, "words": ("-1", how), "levels": "memory"}
+    alone = result(run(tmp_path / "a", "-n", 4, **program), "sum")
+    for seed in range(3):
+        flags = ("-n", 4, "--spares", 1, "--nodes", 5, "--kill", f"1@{5 + seed}")
+        ended = run(tmp_path / f"b{seed}", *flags, **program, every=2, memory__redundancy="rs(2,1)")
+        assert result(ended, "sum") == alone, ended.stderr
+        assert "rank 1 was lost; spare 4" in ended.stderr and "launch 2" not in ended.stderr, ended.stderr
+
+
+@needs_ulfm
+def test_a_program_that_wants_error_codes_of_mpi_is_repaired_too(tmp_path, monkeypatch):
+    """It replaces the error handler of the communicator that it is given."""
+    monkeypatch.setenv("LOOPER_ERRORS", "1")
+    program = {"program": LOOPER, "words": ("400",)}
+    alone = result(run(tmp_path / "a", "-n", 4, **program, levels="memory"), "sum")
+    for seed in range(3):
+        flags = ("-n", 4, "--spares", 1, "--kill", f"1@{60 + seed}")
+        ended = run(tmp_path / f"b{seed}", *flags, **program, levels="shared", every=5)
+        assert result(ended, "sum") == alone, ended.stderr
+        assert "rank 1 was lost; spare 4" in ended.stderr and "launch 2" not in ended.stderr, ended.stderr
+
+
 @needs_ulfm
 def test_parity_over_racks_beside_parity_over_nodes_bears_the_loss_of_a_rack(tmp_path):
     plain = result(run(tmp_path / "a", "-n", 6, levels="memory", every=1000000, words=("100",)))
@@ -427,6 +500,18 @@ def test_a_program_in_c_goes_on_with_a_spare_and_then_with_fewer_ranks(tmp_path)
     assert result(ended, "sum") == result(alone, "sum"), ended.stderr
     assert result(alone, "ranks") == "3" and result(ended, "ranks") == "1"
     assert "launch 2" not in ended.stderr
+
+
+@needs_ulfm
+def test_copies_are_kept_on_the_next_node_where_the_distance_would_lead_back(tmp_path):
+    program = {"program": PLACER, "words": ("400",), "every": 5}
+    alone = run(tmp_path / "a", "-n", 3, **program, levels="memory")
+    flags = ("-n", 3, "--spares", 1, "--nodes", 4, "--kill", "1@50,0@120,1@200")
+    ended = run(tmp_path / "b", *flags, **program, shrink="on", levels="partner", partner__distance=2)
+    assert result(ended, "sum") == result(alone, "sum"), ended.stderr
+    assert result(ended, "ranks") == "1" and "launch 2" not in ended.stderr, ended.stderr
+    said = "level partner keeps each copy on the next node from here on: the ranks are on 2 nodes now"
+    assert ended.stderr.count(said) == 1, ended.stderr
 
 
 SPLIT = """

@@ -1,9 +1,12 @@
-// thrower STEP [partitioned]: all ranks count to 20, and throw at STEP. `main` catches what is thrown, when the session
-// is gone, ends MPI, and returns 3 then. Partitioned: before that each sends a number to itself in that way.
+// thrower STEP [partitioned|destructor|noexcept]: all ranks count to 20, and throw at STEP. `main` catches what is
+// thrown, when the session is gone, ends MPI, and returns 3 then; else rank 0 prints "sum S". Partitioned: before that
+// each sends a number to itself in that way. Destructor, noexcept: most of the messages are waited for where no
+// exception gets out.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "backstay/backstay.hpp"
@@ -24,7 +27,17 @@ void send_in_parts([[maybe_unused]] MPI_Comm comm) {
 #endif
 }
 
-void work(int throws_at, bool partitioned) {
+struct MeetsAtItsEnd {
+  MPI_Comm comm;
+  explicit MeetsAtItsEnd(MPI_Comm of) : comm(of) {}
+  MeetsAtItsEnd(const MeetsAtItsEnd&) = delete;
+  MeetsAtItsEnd& operator=(const MeetsAtItsEnd&) = delete;
+  ~MeetsAtItsEnd() { MPI_Barrier(comm); }
+};
+
+void meet_quietly(MPI_Comm comm) noexcept { MPI_Barrier(comm); }
+
+void work(int throws_at, const std::string& how) {
   backstay::Session session(MPI_COMM_WORLD);
   std::vector<double> sums(10);
   int step = 0;
@@ -32,15 +45,23 @@ void work(int throws_at, bool partitioned) {
     session.protect("sums", sums);
     session.protect("step", step);
     session.resume();
-    if (partitioned) send_in_parts(session.comm());
+    if (how == "partitioned") send_in_parts(session.comm());
     while (step < 20) {
       session.checkpoint();
+      for (int i = 0; i < 1000; ++i) {
+        const std::string text(100, 'a');  // something to clean up
+        if (how == "destructor") const MeetsAtItsEnd here(session.comm());
+        if (how == "noexcept") meet_quietly(session.comm());
+      }
       MPI_Barrier(session.comm());
       ++step;
       for (auto& sum : sums) sum += step;
       if (step == throws_at) throw std::runtime_error("the sums are wrong");
     }
   });
+  int rank = 0;
+  MPI_Comm_rank(session.comm(), &rank);
+  if (rank == 0) std::printf("sum %.17g\n", sums[0]);
 }
 }  // namespace
 
@@ -48,7 +69,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   int status = 0;
   try {
-    work(argc > 1 ? std::atoi(argv[1]) : -1, argc > 2);
+    work(argc > 1 ? std::atoi(argv[1]) : -1, argc > 2 ? argv[2] : "");
   } catch (const std::exception& e) {
     std::fprintf(stderr, "thrower: %s\n", e.what());
     status = 3;
