@@ -155,25 +155,25 @@ class _Reader:
         self._launched: float | None = None  # a launch in which no session is open yet
 
     def read(self) -> History:
-        for i, event in enumerate(self._events):
+        for event in self._events:
             time = float(event["time"]) - self._out.began
             handle = getattr(self, f"_on_{event['event']}", None)
             if handle:
-                following = self._events[i + 1]["event"] if i + 1 < len(self._events) else ""
-                handle(time, event, following)
+                handle(time, event)
             self._last = time
         return self._out
 
-    def _on_launch(self, time: float, event: dict, _: str) -> None:
+    def _on_launch(self, time: float, event: dict) -> None:
         self._launched = time
         self._out.launches += 1
         self._out.nodes = event.get("nodes")
         self._out.state = "running, or ended without a word"
 
-    def _on_start(self, time: float, event: dict, following: str) -> None:
+    def _on_start(self, time: float, event: dict) -> None:
+        """`repairs`: how often ranks were lost in this launch by then, each of which has an event of its own."""
         self._launched = None
         self._out.program, self._out.ranks = str(event.get("program", "")), int(event.get("ranks", 0))
-        if following == "repair":
+        if self._alive and int(event.get("repairs", 0)) > 0:
             return
         if self._alive:  # nobody said that the one before has ended
             self._out.losses.append(Loss(self._last, "the job ended without a word"))
@@ -181,7 +181,7 @@ class _Reader:
         self._out.starts.append((time, 0))
         self._out.launches = max(1, self._out.launches)
 
-    def _on_repair(self, time: float, event: dict, _: str) -> None:
+    def _on_repair(self, time: float, event: dict) -> None:
         lost = int(event.get("lost", 0))
         if lost == 0 and any(loss.back is None for loss in self._out.losses):
             return  # they met once more for that loss
@@ -194,7 +194,7 @@ class _Reader:
             how = "nobody had to be replaced"
         self._out.losses.append(Loss(time - float(event.get("seconds", 0)), what, how, online=True))
 
-    def _on_exit(self, time: float, event: dict, _: str) -> None:
+    def _on_exit(self, time: float, event: dict) -> None:
         self._alive = False
         status, number = int(event.get("status") or 0), event.get("signal")
         if status == 0:
@@ -212,19 +212,19 @@ class _Reader:
         else:
             self._out.losses.append(Loss(began, what))
 
-    def _on_hang(self, time: float, event: dict, _: str) -> None:
+    def _on_hang(self, time: float, event: dict) -> None:
         """`seconds`: for which nobody computed by then."""
         self._stood_since = time - float(event.get("seconds", 0))
 
     _on_stuck = _on_hang
 
-    def _on_end(self, time: float, event: dict, _: str) -> None:
+    def _on_end(self, time: float, event: dict) -> None:
         self._alive, self._out.state = False, "done"
 
-    def _on_stop(self, time: float, event: dict, _: str) -> None:
+    def _on_stop(self, time: float, event: dict) -> None:
         self._alive, self._out.state = False, "stopped"
 
-    def _on_commit(self, time: float, event: dict, _: str) -> None:
+    def _on_commit(self, time: float, event: dict) -> None:
         commit = Commit(
             time, float(event.get("seconds", 0)), int(event.get("line", 0)), str(event.get("level", "?")),
             int(event.get("call", 0)), int(event.get("bytes", 0)),
@@ -232,17 +232,17 @@ class _Reader:
         self._out.commits.append(commit)
         self._captured.setdefault(commit.line, commit.began)
 
-    def _on_failed(self, time: float, event: dict, _: str) -> None:
+    def _on_failed(self, time: float, event: dict) -> None:
         given_up = {"time": time, "line": event.get("line"), "level": str(event.get("level", "?"))}
         self._out.given_up.append(given_up | {"why": str(event.get("why", ""))})
 
-    def _on_resume(self, time: float, event: dict, _: str) -> None:
+    def _on_resume(self, time: float, event: dict) -> None:
         call = int(event.get("call", 0))
         if self._out.starts and not any(loss.back is None for loss in self._out.losses):
             self._out.starts[-1] = (self._out.starts[-1][0], call)  # a job of before goes on
         self._come_back(time, call, f"resumed from line {event.get('line')}", event)
 
-    def _on_fresh(self, time: float, event: dict, _: str) -> None:
+    def _on_fresh(self, time: float, event: dict) -> None:
         self._come_back(time, 0, "began again", {})
 
     def _come_back(self, time: float, call: int, how: str, event: dict) -> None:

@@ -390,7 +390,8 @@ void Session::Impl::describe_job(const engine::Topology& topology, comm::Comm& a
                                [](const auto& l) { return l.kind != engine::LevelKind::memory; }))
     std::filesystem::create_directories(settings_.dir, ignored);
   journal_->describe(about);
-  journal_->event("start", {api::Journal::text("program", about.program), api::Journal::number("ranks", size)});
+  journal_->event("start", {api::Journal::text("program", about.program), api::Journal::number("ranks", size),
+                            api::Journal::number("repairs", static_cast<double>(repairs_begun()))});
 }
 
 // ---- calls -----------------------------------------------------------------------------------------------------

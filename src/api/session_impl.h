@@ -207,6 +207,7 @@ class Session::Impl {
   std::function<void()> what_was_protected();
   void keep_beginning();
   [[nodiscard]] bool a_rank_is_lost() const;
+  [[nodiscard]] std::size_t repairs_begun() const;
   /// The same, and MPI is asked: where the program leaves its body.
   [[nodiscard]] bool has_heard_of_a_loss() const;
   [[nodiscard]] bool repairs() const;

@@ -100,6 +100,7 @@ bool detail::meet_before_the_end() { return true; }
 bool Session::Impl::a_rank_is_lost() const { return false; }
 bool Session::Impl::has_heard_of_a_loss() const { return false; }
 bool Session::Impl::repairs() const { return false; }
+std::size_t Session::Impl::repairs_begun() const { return 0; }
 void Session::Impl::leave_if_lost() {}
 void Session::Impl::init(const std::function<void()>& phase) { phase(); }
 bool Session::Impl::come_together(bool finished) { return finished; }
@@ -120,6 +121,8 @@ bool Session::Impl::a_rank_is_lost() const { return crew_ && crew_->alarm()->run
 bool Session::Impl::has_heard_of_a_loss() const { return repairs() && crew_->knows_of_a_loss(); }
 
 bool Session::Impl::repairs() const { return crew_ && crew_->repairs(); }
+
+std::size_t Session::Impl::repairs_begun() const { return repaired_.size(); }
 
 /// Every call of the session inside loop() is a way back to it.
 void Session::Impl::leave_if_lost() {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <unordered_map>
 
+#include "base/crc32c.h"
 #include "base/text.h"
 #include "base/wire.h"
 #include "format/data_file.h"
@@ -21,18 +23,18 @@ struct Part {
 /// A manifest that stores have, and its bytes.
 struct Known {
   format::Manifest manifest;
-  const Bytes* bytes;
+  SharedBytes bytes;
 };
 
 /// The manifests of this line, each once, newest first. None: `out` says why.
 std::vector<Known> known_manifests(const std::vector<Part>& parts, Candidate& out) {
   std::vector<Known> known;
   for (const auto& part : parts) {
-    const Bytes& bytes = part.holding->manifest;
-    if (bytes.empty() || std::ranges::any_of(known, [&](const Known& k) { return *k.bytes == bytes; })) continue;
+    const SharedBytes& bytes = part.holding->manifest;
+    if (bytes.empty() || std::ranges::any_of(known, [&](const Known& k) { return k.bytes == bytes; })) continue;
     auto manifest = format::decode_manifest(bytes);
     if (manifest && manifest->line == out.line) {
-      known.push_back({std::move(*manifest), &bytes});
+      known.push_back({std::move(*manifest), bytes});
       continue;
     }
     if (out.code == Code::version) continue;  // the one thing a person must hear of
@@ -43,13 +45,28 @@ std::vector<Known> known_manifests(const std::vector<Part>& parts, Candidate& ou
   return known;
 }
 
-bool has(const Part& part, const std::string& name, std::uint64_t size) {
-  const auto it = part.holding->files.find(name);
-  return it != part.holding->files.end() && it->second == size;
-}
+/// The files of a line in all stores, by name: there are as many stores as ranks, and as many names.
+class Files {
+ public:
+  explicit Files(const std::vector<Part>& parts) {
+    for (const auto& part : parts)
+      for (const auto& [name, size] : part.holding->files) by_name_[name].push_back({part.store, size});
+  }
+  /// Ascending.
+  [[nodiscard]] std::vector<std::size_t> stores_with(const std::string& name, std::uint64_t size) const {
+    std::vector<std::size_t> out;
+    if (const auto found = by_name_.find(name); found != by_name_.end())
+      for (const auto& [store, there] : found->second)
+        if (there == size) out.push_back(store);
+    return out;
+  }
+
+ private:
+  std::unordered_map<std::string, std::vector<std::pair<std::size_t, std::uint64_t>>> by_name_;
+};
 
 /// A member of which anything is missing counts as lost.
-void find_groups(const std::vector<Part>& parts, Candidate& out) {
+void find_groups(const Files& there, Candidate& out) {
   std::map<int, const format::DataFile*> files;
   for (const auto& file : out.manifest.files) files[file.ranks.front()] = &file;
   for (std::size_t g = 0; g < out.manifest.groups.size(); ++g) {
@@ -58,9 +75,9 @@ void find_groups(const std::vector<Part>& parts, Candidate& out) {
     for (std::size_t m = 0; m < stores.size(); ++m) {
       const auto* file = m < group.owners ? files.at(group.members[m]) : nullptr;
       const std::string parity = format::parity_file_name(static_cast<int>(g), group.members[m]);
-      for (const auto& part : parts)
-        if ((file == nullptr || has(part, file->name, file->size)) && has(part, parity, parity_file_size(group)))
-          stores[m] = part.store;
+      const auto with_file = file != nullptr ? there.stores_with(file->name, file->size) : std::vector<std::size_t>();
+      for (const std::size_t store : there.stores_with(parity, parity_file_size(group)))
+        if (file == nullptr || std::ranges::binary_search(with_file, store)) stores[m] = store;
       out.complete = out.complete && stores[m];
     }
     out.groups.push_back(std::move(stores));
@@ -79,15 +96,14 @@ std::string why_not_from_parity(const Candidate& line, int rank) {
              parities == 1 ? " parity" : " parities");
 }
 
-void find_sources(const std::vector<Part>& parts, Candidate& out) {
+void find_sources(const Files& there, Candidate& out) {
   for (const auto& file : out.manifest.files) {
     std::vector<Source> found;
     std::size_t originals = 0, copies = 0;
     for (const bool copy : {false, true}) {
       const std::string name = copy ? format::copy_name(file.name) : file.name;
-      for (const auto& part : parts) {
-        if (!has(part, name, file.size)) continue;
-        found.push_back({part.store, name});
+      for (const std::size_t store : there.stores_with(name, file.size)) {
+        found.push_back({store, name});
         ++(copy ? copies : originals);
       }
     }
@@ -109,19 +125,19 @@ void find_sources(const std::vector<Part>& parts, Candidate& out) {
 /// other stores.
 bool lacks_a_manifest(const std::vector<Part>& parts, const Known& chosen) {
   return std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
-    if (part.holding->files.empty() || part.holding->manifest == *chosen.bytes) return false;
+    if (part.holding->files.empty() || part.holding->manifest == chosen.bytes) return false;
     const auto here = format::decode_manifest(part.holding->manifest);
     return !here || *here != chosen.manifest;
   });
 }
 
 /// What the stores have of the line, if `known` is its manifest.
-Candidate by_manifest(Candidate line, const Known& known, const std::vector<Part>& parts) {
+Candidate by_manifest(Candidate line, const Known& known, const std::vector<Part>& parts, const Files& files) {
   line.manifest = known.manifest;
   line.code = Code::ok;
   line.trouble.clear();
-  find_groups(parts, line);
-  find_sources(parts, line);
+  find_groups(files, line);
+  find_sources(files, line);
   line.complete = line.complete && !lacks_a_manifest(parts, known);
   return line;
 }
@@ -133,15 +149,88 @@ Candidate candidate(std::uint64_t number, int level, const std::vector<Part>& pa
   line.line = number;
   line.level = level;
   const auto known = known_manifests(parts, line);
+  const Files files(parts);
   std::optional<Candidate> best;
   for (const auto& each : known) {
-    Candidate found = by_manifest(line, each, parts);
+    Candidate found = by_manifest(line, each, parts, files);
     if (found.trouble.empty()) return found;
     if (!best) best = std::move(found);
   }
   return best ? std::move(*best) : line;
 }
 }  // namespace
+
+namespace {
+/// FNV-1a.
+std::uint64_t hash_of(ByteView bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const std::byte byte : bytes) hash = (hash ^ static_cast<std::uint64_t>(byte)) * 0x100000001b3U;
+  return hash;
+}
+
+ManifestKey key_of(ByteView manifest) {
+  if (manifest.empty()) return {};
+  return {manifest.size(), hash_of(manifest), crc32c(manifest)};
+}
+
+void write_key(WireWriter& out, const ManifestKey& key) {
+  out.number(key.size);
+  out.number(key.hash);
+  out.number(key.crc);
+}
+
+ManifestKey read_key(WireReader& in) {
+  ManifestKey key;
+  key.size = in.number<std::uint64_t>();
+  key.hash = in.number<std::uint64_t>();
+  key.crc = in.number<std::uint32_t>();
+  return key;
+}
+
+/// `manifest_of(key)` gives what is held under a key that is not that of none.
+template <class ManifestOf>
+std::vector<StoreContents> read_contents(ByteView bytes, const ManifestOf& manifest_of) {
+  std::vector<StoreContents> all;
+  for (WireReader in(bytes); !in.at_end() && in.complete();) {
+    StoreContents store;
+    store.level = in.number<int>();
+    store.server = in.number<int>();
+    for (auto n = in.number<std::uint64_t>(); n > 0 && in.complete(); --n) {
+      Holding h;
+      h.line = in.number<std::uint64_t>();
+      if (const auto key = read_key(in); key != ManifestKey{}) h.manifest = manifest_of(key);
+      for (auto files = in.number<std::uint64_t>(); files > 0 && in.complete(); --files) {
+        const std::string name = in.text();
+        h.files[name] = in.number<std::uint64_t>();
+      }
+      store.holdings.push_back(std::move(h));
+    }
+    all.push_back(std::move(store));
+  }
+  return all;
+}
+}  // namespace
+
+Manifests manifests_of(const std::vector<StoreContents>& contents) {
+  Manifests out;
+  for (const auto& store : contents)
+    for (const auto& h : store.holdings)
+      if (!h.manifest.empty()) out.emplace(key_of(h.manifest), h.manifest);
+  return out;
+}
+
+Bytes encode_manifests(const Manifests& manifests) {
+  WireWriter out;
+  for (const auto& [key, manifest] : manifests) out.bytes(manifest);
+  return out.message();
+}
+
+void decode_manifests(ByteView bytes, Manifests& into) {
+  for (WireReader in(bytes); !in.at_end() && in.complete();) {
+    const ByteView manifest = in.bytes();
+    if (!manifest.empty()) into.emplace(key_of(manifest), Bytes(manifest.begin(), manifest.end()));
+  }
+}
 
 Bytes encode_contents(const std::vector<StoreContents>& contents) {
   WireWriter out;
@@ -151,7 +240,7 @@ Bytes encode_contents(const std::vector<StoreContents>& contents) {
     out.number(static_cast<std::uint64_t>(store.holdings.size()));
     for (const auto& h : store.holdings) {
       out.number(h.line);
-      out.bytes(h.manifest);
+      write_key(out, key_of(h.manifest));
       out.number(static_cast<std::uint64_t>(h.files.size()));
       for (const auto& [name, size] : h.files) {
         out.text(name);
@@ -162,26 +251,21 @@ Bytes encode_contents(const std::vector<StoreContents>& contents) {
   return out.message();
 }
 
-std::vector<StoreContents> decode_contents(ByteView bytes) {
-  std::vector<StoreContents> all;
-  for (WireReader in(bytes); !in.at_end() && in.complete();) {
-    StoreContents store;
-    store.level = in.number<int>();
-    store.server = in.number<int>();
-    for (auto n = in.number<std::uint64_t>(); n > 0 && in.complete(); --n) {
-      Holding h;
-      h.line = in.number<std::uint64_t>();
-      const ByteView manifest = in.bytes();
-      h.manifest.assign(manifest.begin(), manifest.end());
-      for (auto files = in.number<std::uint64_t>(); files > 0 && in.complete(); --files) {
-        const std::string name = in.text();
-        h.files[name] = in.number<std::uint64_t>();
-      }
-      store.holdings.push_back(std::move(h));
-    }
-    all.push_back(std::move(store));
-  }
-  return all;
+std::vector<StoreContents> decode_contents(ByteView bytes, const Manifests& manifests) {
+  const SharedBytes damaged(Bytes(1));
+  return read_contents(bytes, [&](const ManifestKey& key) {
+    const auto found = manifests.find(key);
+    return found != manifests.end() ? found->second : damaged;
+  });
+}
+
+std::vector<ManifestKey> keys_in(ByteView bytes) {
+  std::vector<ManifestKey> keys;
+  (void)read_contents(bytes, [&](const ManifestKey& key) {
+    keys.push_back(key);
+    return SharedBytes();
+  });
+  return keys;
 }
 
 std::vector<Candidate> candidates(const std::vector<StoreContents>& contents) {

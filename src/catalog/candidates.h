@@ -11,14 +11,31 @@
 
 namespace backstay::catalog {
 
-/// All that one store holds of one level, as the rank that looked tells it to the others.
+/// All that one store holds of one level.
 struct StoreContents {
   int level = 0;   ///< index into the session's levels
   int server = 0;  ///< the rank that can read this store for others
   std::vector<Holding> holdings;
 };
+
+/// What tells manifests apart: most stores of a level have the same ones, as long as there are ranks, so ranks tell
+/// each other which they have, and one of them what is in it.
+struct ManifestKey {
+  std::uint64_t size = 0, hash = 0;
+  std::uint32_t crc = 0;
+  auto operator<=>(const ManifestKey&) const = default;
+};
+using Manifests = std::map<ManifestKey, SharedBytes>;
+Manifests manifests_of(const std::vector<StoreContents>& contents);
+Bytes encode_manifests(const Manifests& manifests);
+void decode_manifests(ByteView bytes, Manifests& into);
+
+/// With the keys of manifests.
 Bytes encode_contents(const std::vector<StoreContents>& contents);
-std::vector<StoreContents> decode_contents(ByteView bytes);
+/// One that is not among `manifests` is damaged.
+std::vector<StoreContents> decode_contents(ByteView bytes, const Manifests& manifests);
+/// Those of the manifests that such a message has.
+std::vector<ManifestKey> keys_in(ByteView bytes);
 
 /// A file of a line in one store: under its own name, or as a copy.
 struct Source {

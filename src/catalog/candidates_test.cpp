@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "base/text.h"
+#include "format/data_file.h"
 
 namespace backstay::catalog {
 namespace {
@@ -20,12 +23,53 @@ Holding holding(const format::Manifest& m, std::map<std::string, std::uint64_t> 
 
 TEST(candidates, contents_travel_between_ranks) {
   const std::vector<StoreContents> there{{1, 2, {holding(manifest(7), {{"a", 1}, {"b", 2}})}}, {0, 3, {}}};
-  const auto back = decode_contents(encode_contents(there));
+  const Bytes message = encode_contents(there);
+  Manifests manifests;
+  decode_manifests(encode_manifests(manifests_of(there)), manifests);
+  const auto back = decode_contents(message, manifests);
   ASSERT_EQ(back.size(), 2U);
   EXPECT_EQ(back[0].holdings[0].files, there[0].holdings[0].files);
   EXPECT_EQ(back[0].holdings[0].manifest, there[0].holdings[0].manifest);
   EXPECT_EQ(back[1].server, 3);
-  EXPECT_TRUE(decode_contents({}).empty());
+  EXPECT_TRUE(decode_contents({}, {}).empty());
+}
+
+TEST(candidates, a_manifest_that_many_have_is_told_once) {
+  std::vector<StoreContents> there;
+  for (int rank = 0; rank < 5; ++rank) there.push_back({0, rank, {holding(manifest(7), {}), holding(manifest(8), {})}});
+  EXPECT_EQ(manifests_of(there).size(), 2U);
+  const auto keys = keys_in(encode_contents(there));
+  EXPECT_EQ(keys.size(), 10U);
+  EXPECT_EQ(std::set(keys.begin(), keys.end()).size(), 2U);
+  const auto damaged = decode_contents(encode_contents(there), {});  // nobody has told it
+  EXPECT_EQ(candidates(damaged)[0].code, Code::corrupt);
+}
+
+/// As at level memory: every rank has its own file, and the manifest of all.
+TEST(candidates, what_thousands_of_ranks_tell_each_other_is_little_more_than_their_own) {
+  constexpr int ranks = 2000;
+  format::Manifest all{"0123456789abcdef", 7, "memory", ranks, 1, 0, "p", {}, {}};
+  for (int rank = 0; rank < ranks; ++rank) all.files.push_back({format::rank_file_name(rank), {rank}, 0, -1, 100, 1});
+  const Bytes bytes = format::encode_manifest(all);
+  const SharedBytes text(bytes);
+  std::vector<Bytes> messages;
+  std::size_t size = 0;
+  Manifests manifests;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::vector<StoreContents> mine{{0, rank, {{7, text, {{format::rank_file_name(rank), 100}}}}}};
+    messages.push_back(encode_contents(mine));
+    size += messages.back().size();
+    if (rank == 0) decode_manifests(encode_manifests(manifests_of(mine)), manifests);
+  }
+  EXPECT_LT(size, 100U * ranks);
+  std::vector<StoreContents> contents;
+  for (const auto& message : messages)
+    for (auto& store : decode_contents(message, manifests)) contents.push_back(std::move(store));
+  const auto found = candidates(contents);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].trouble, "");
+  EXPECT_TRUE(found[0].complete);
+  EXPECT_EQ(found[0].sources[ranks - 1], (std::vector<Source>{{ranks - 1, format::rank_file_name(ranks - 1)}}));
 }
 
 TEST(candidates, newest_first_and_cheapest_first_among_equals) {
@@ -89,7 +133,7 @@ TEST(candidates, as_many_lost_members_as_parities_can_be_rebuilt) {
 TEST(candidates, a_line_without_the_manifest_of_one_store_can_be_had_and_is_not_complete) {
   const auto m = manifest(5);
   Holding bare = holding(m, {{"rank-00001.h5", 200}});
-  bare.manifest.clear();  // a job died between the renames of two stores
+  bare.manifest = {};  // a job died between the renames of two stores
   const std::vector<StoreContents> c{{0, 0, {holding(m, {{"rank-00000.h5", 100}})}}, {0, 1, {bare}}};
   const auto found = candidates(c);
   ASSERT_EQ(found.size(), 1U);
@@ -110,7 +154,9 @@ TEST(candidates, uncommitted_lines_are_none_but_count_their_number) {
 
 TEST(candidates, a_damaged_manifest_is_replaced_by_another_nodes) {
   auto bad = holding(manifest(5), {{"rank-00000.h5", 100}});
-  bad.manifest[40] ^= std::byte{1};
+  auto bytes = format::encode_manifest(manifest(5));
+  bytes[40] ^= std::byte{1};
+  bad.manifest = bytes;
   const std::vector<StoreContents> c{{0, 0, {bad}}, {0, 1, {holding(manifest(5), {{"rank-00001.h5", 200}})}}};
   EXPECT_EQ(candidates(c)[0].trouble, "");
   EXPECT_NE(candidates({{0, 0, {bad}}})[0].trouble, "");

@@ -75,8 +75,7 @@ Result<std::vector<Holding>> scan(store::Store& store, const std::string& level)
         // One that cannot be read is one that is damaged: other lines can be had.
         auto manifest = store::read_file(store, manifest_path(line_dir(level, line)), largest_manifest);
         if (manifest) holding.manifest = std::move(*manifest);
-        if (holding.manifest.empty())
-          holding.manifest.resize(1);  // an empty manifest is a damaged one, not a missing one
+        if (holding.manifest.empty()) holding.manifest = Bytes(1);  // a damaged one, not a missing one
       } else if (!entry.is_dir) {
         holding.files[entry.name] = entry.size;
       }

@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/result.h"
+#include "base/shared_bytes.h"
 #include "format/manifest.h"
 #include "store/store.h"
 
@@ -20,7 +21,7 @@ std::string line_dir(const std::string& level, std::uint64_t line);
 /// What one store holds of one line.
 struct Holding {
   std::uint64_t line = 0;
-  Bytes manifest;                              ///< as read; empty: not committed here
+  SharedBytes manifest;                        ///< as read; empty: not committed here
   std::map<std::string, std::uint64_t> files;  ///< name -> size, the manifest not counted
 };
 

@@ -764,7 +764,7 @@ Result<std::vector<std::int64_t>> Engine::add_up(const std::vector<std::int64_t>
 Result<Engine::FoundLog> Engine::find_log(std::int64_t phases) {
   const auto level = level_of_logs();
   if (!level) return level.failure();
-  auto log = engine::find_log(**level, config_.topology, groups_.app(), hooks_.say);
+  auto log = engine::find_log(**level, job_, config_.topology, groups_.app(), hooks_.say);
   if (!log) return log.failure();
   const auto most = groups_.app().all_max({phases});
   if (!most) return most.failure();

@@ -170,6 +170,35 @@ TEST_F(EngineTest, logs_have_the_strongest_parity_of_the_levels) {
   expect_logs_after_loss_of(dir_, {memory}, 4, {0, 1}, true);
 }
 
+/// Ranks 0 and 2 keep each other's log; then rank 0 is replaced by a process on the node of rank 2, and that node is
+/// lost.
+TEST_F(EngineTest, logs_are_kept_anew_where_a_replacement_lies_beside_who_has_its_parity) {
+  constexpr int ranks = 4;
+  std::array<std::shared_ptr<store::Store>, ranks> memory;
+  for (auto& store : memory) store = store::make_memory_store();
+  const auto run = [&](std::vector<int> nodes, const std::function<void(Engine&, int)>& act) {
+    comm::run_ranks(ranks, [&](comm::Comm& comm) {
+      Rank job(comm, dir_, {level(LevelKind::shared)}, ranks, [&](EngineConfig& config) {
+        config.memory = memory[static_cast<std::size_t>(comm.rank())];
+        config.topology.node_of = nodes;
+      });
+      act(*job.engine, comm.rank());
+    });
+  };
+  const auto log_of = [](int rank) { return std::string(static_cast<std::size_t>(5000 * rank), 'a'); };
+  const auto find = [&](Engine& engine, int rank) {
+    const auto log = engine.find_log(1);
+    ASSERT_TRUE(log.ok()) << log.failure().what;
+    EXPECT_EQ(log->log, log_of(rank)) << rank;
+  };
+  run({0, 1, 2, 3}, [&](Engine& engine, int rank) { EXPECT_TRUE(engine.keep_log(log_of(rank)).ok()); });
+  memory[0] = store::make_memory_store();
+  run({2, 1, 2, 3}, find);
+  memory[0] = store::make_memory_store();
+  memory[2] = store::make_memory_store();
+  run({4, 1, 5, 3}, find);
+}
+
 TEST_F(EngineTest, a_rank_without_a_log_is_the_failure_of_all) {
   comm::run_ranks(3, [&](comm::Comm& comm) {
     Rank rank(comm, dir_, {level(LevelKind::shared)});
@@ -429,6 +458,26 @@ TEST_F(EngineTest, a_line_at_several_levels_is_put_back_from_the_one_expected_to
   }
 }
 
+/// The cheapest level has lost too much.
+TEST_F(EngineTest, of_the_other_levels_that_have_the_line_the_fastest_is_looked_for_too) {
+  auto second = level(LevelKind::local);
+  second.name = "local2";
+  const std::vector<LevelConfig> levels{level(LevelKind::local), second, level(LevelKind::shared)};
+  write(4, levels, {1, 2});
+  fs::remove_all(dir_ / "node-1" / "local");
+  comm::run_ranks(4, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, levels, 2, [&](EngineConfig& config) { config.wrap_store = with_slow_reads("local2"); });
+    const auto found = rank.engine->resume();
+    ASSERT_TRUE(found.ok()) << found.failure().what;
+    EXPECT_EQ(found->level, "shared");
+    EXPECT_TRUE(std::ranges::any_of(rank.sentences, [](const std::string& sentence) {
+      return sentence.starts_with("line 2 is taken from level shared (") &&
+             sentence.find(", not from local2 (") != std::string::npos;
+    }));
+    for (double x : rank.u) EXPECT_EQ(x, 2);
+  });
+}
+
 TEST_F(EngineTest, for_a_small_gain_no_dearer_level_is_read) {
   const std::vector<LevelConfig> levels{level(LevelKind::local), level(LevelKind::shared)};
   write(4, levels, {1});
@@ -447,6 +496,35 @@ TEST_F(EngineTest, for_a_small_gain_no_dearer_level_is_read) {
                                     }))
         << "which, and why: " << (rank.sentences.empty() ? "nothing was said" : rank.sentences.back());
   });
+}
+
+/// A rank is lost, and another one's memory of the newest line is spoilt: its one parity does not bear both.
+TEST_F(EngineTest, where_the_newest_line_in_memory_proves_damaged_an_older_one_is_saved_at_the_end) {
+  constexpr int ranks = 3;
+  std::array<std::shared_ptr<store::Store>, ranks> memory;
+  for (auto& store : memory) store = store::make_memory_store();
+  const auto in_memory = with_parity(LevelKind::memory, 2, 1);
+  const auto run = [&](const std::vector<LevelConfig>& levels, const std::function<void(Rank&, std::size_t)>& act) {
+    comm::run_ranks(ranks, [&](comm::Comm& comm) {
+      const auto me = static_cast<std::size_t>(comm.rank());
+      Rank rank(comm, dir_, levels, ranks, [&](EngineConfig& config) { config.memory = memory[me]; });
+      act(rank, me);
+    });
+  };
+  run({in_memory}, [](Rank& rank, std::size_t) {
+    for (const double value : {1, 2, 3}) rank.write(value);
+  });
+  memory[2] = store::make_memory_store();
+  const auto file = memory[0]->open_to_write("memory/line-00000003/rank-00000.h5");
+  ASSERT_TRUE(file.ok());
+  const std::vector<std::byte> spoilt(64, std::byte{0x5a});
+  ASSERT_TRUE((*file)->write_at(4096, spoilt).ok());
+  run({in_memory, level(LevelKind::shared)}, [](Rank& rank, std::size_t) {
+    const auto saved = rank.engine->save_what_memory_holds();
+    ASSERT_TRUE(saved.ok()) << saved.failure().what;
+    EXPECT_EQ(*saved, 2U);
+  });
+  expect_found(ranks, {level(LevelKind::shared)}, 2);
 }
 
 TEST_F(EngineTest, more_lost_nodes_than_parities_are_a_clear_end) {

@@ -1,9 +1,11 @@
 #include "engine/kept_log.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "engine/agree.h"
+#include "engine/statics.h"
 
 namespace backstay::engine {
 
@@ -62,7 +64,7 @@ Result<void> keep_log(Level& level, const std::string& log, const Job& job, cons
   return agree(comm, retire_surplus(level, 1));
 }
 
-Result<std::string> find_log(Level& level, const Topology& topology, comm::Comm& comm, const Say& say) {
+Result<std::string> find_log(Level& level, const Job& job, const Topology& topology, comm::Comm& comm, const Say& say) {
   const std::vector<Level> levels{level};
   const auto found = take_inventory(levels, {}, {}, comm);
   if (!found) return found.failure();
@@ -79,7 +81,11 @@ Result<std::string> find_log(Level& level, const Topology& topology, comm::Comm&
                 "): start the job again; it goes on from the newest line that is left, or from its beginning");
   if (!put_back) return put_back.failure();
   for (const auto& sentence : said) say(sentence);
-  if (put_back->line > 0) level.whole = {put_back->line};
+  if (put_back->line == 0) return log;
+  level.whole = {put_back->line};
+  const auto kept = std::ranges::find(found->lines.candidates, put_back->line, &catalog::Candidate::line);
+  if (kept != found->lines.candidates.end() && !lies_apart(*kept, found->lines, level, topology))
+    BACKSTAY_TRY(keep_log(level, log, job, topology, comm));
   return log;
 }
 

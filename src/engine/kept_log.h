@@ -16,8 +16,9 @@ Result<Level> level_of_logs(const std::vector<LevelConfig>& levels, const Topolo
 /// Collective: keeps the log of each rank; what was kept before stays until this is.
 Result<void> keep_log(Level& level, const std::string& log, const Job& job, const Topology& topology, comm::Comm& comm);
 
-/// Collective: the log of each rank, those of replaced ranks rebuilt; afterwards all are kept again as before. Empty on
-/// all ranks where none was kept. Code::rank_lost: too many are lost.
-Result<std::string> find_log(Level& level, const Topology& topology, comm::Comm& comm, const Say& say);
+/// Collective: the log of each rank, those of replaced ranks rebuilt; afterwards all are kept as well as before, anew
+/// where members of a group have come to lie where others do. Empty on all ranks where none was kept. Code::rank_lost:
+/// too many are lost.
+Result<std::string> find_log(Level& level, const Job& job, const Topology& topology, comm::Comm& comm, const Say& say);
 
 }  // namespace backstay::engine

@@ -74,45 +74,49 @@ class Expectation {
   int rank_;
 };
 
-/// Those at the front that hold one checkpoint and can be put back as far as one knows.
-std::size_t count_equals(const std::vector<catalog::Candidate>& lines) {
-  const auto& first = lines.front();
-  const auto end = std::find_if(lines.begin(), lines.end(), [&](const catalog::Candidate& line) {
-    return !line.trouble.empty() || line.line != first.line || line.manifest.job != first.manifest.job ||
-           line.manifest.call != first.manifest.call;
-  });
-  return static_cast<std::size_t>(end - lines.begin());
+/// Of all that can be put back as far as one knows, those that hold the newest checkpoint.
+std::vector<std::size_t> equals_of(const std::vector<catalog::Candidate>& lines) {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (!lines[i].trouble.empty()) continue;
+    const auto& first = out.empty() ? lines[i] : lines[out.front()];
+    if (lines[i].line == first.line && lines[i].manifest.job == first.manifest.job &&
+        lines[i].manifest.call == first.manifest.call)
+      out.push_back(i);
+  }
+  return out;
 }
 }  // namespace
 
 Result<void> choose_level(Inventory& inventory, const std::vector<Level>& levels, const Topology& topology,
                           comm::Comm& comm, const Say& say) {
   auto& lines = inventory.candidates;
-  const std::size_t equals = lines.empty() ? 0 : count_equals(lines);
-  if (equals < 2) return {};
+  const auto equals = equals_of(lines);
+  if (equals.size() < 2) return {};
   const Expectation expected(inventory, levels, topology, comm.rank());
   std::vector<std::int64_t> mine;
-  for (std::size_t i = 0; i < equals; ++i) mine.push_back(expected.of(lines[i]));
+  for (const std::size_t i : equals) mine.push_back(expected.of(lines[i]));
   const auto slowest = comm.all_max(std::move(mine));
   if (!slowest) return slowest.failure();
-  const auto seconds = [&](std::size_t i) { return static_cast<double>((*slowest)[i]) * 1e-9; };
+  const auto seconds = [&](std::size_t e) { return static_cast<double>((*slowest)[e]) * 1e-9; };
   std::size_t best = 0;
-  for (std::size_t i = 1; i < equals; ++i)
-    if (seconds(best) - seconds(i) > std::max(least_seconds, least_share * seconds(best))) best = i;
-  const auto expected_of = [&](std::size_t i) {
-    return cat(levels[static_cast<std::size_t>(lines[i].level)].name, " (", human_seconds(seconds(i)), " expected)");
+  for (std::size_t e = 1; e < equals.size(); ++e)
+    if (seconds(best) - seconds(e) > std::max(least_seconds, least_share * seconds(best))) best = e;
+  const auto expected_of = [&](std::size_t e) {
+    return cat(levels[static_cast<std::size_t>(lines[equals[e]].level)].name, " (", human_seconds(seconds(e)),
+               " expected)");
   };
   std::string others;
   bool is_fastest = true;
-  for (std::size_t i = 0; i < equals; ++i) {
-    if (i == best) continue;
-    others += cat(others.empty() ? "" : " or ", expected_of(i));
-    is_fastest = is_fastest && seconds(best) <= seconds(i);
+  for (std::size_t e = 0; e < equals.size(); ++e) {
+    if (e == best) continue;
+    others += cat(others.empty() ? "" : " or ", expected_of(e));
+    is_fastest = is_fastest && seconds(best) <= seconds(e);
   }
-  say(cat("line ", lines[0].line, " is taken from level ", expected_of(best), ", not from ", others,
+  say(cat("line ", lines[equals[0]].line, " is taken from level ", expected_of(best), ", not from ", others,
           is_fastest ? "" : ": for less than a quarter and 0.1 s no dearer level is read"));
-  const auto chosen = lines.begin() + static_cast<std::ptrdiff_t>(best);
-  std::rotate(lines.begin(), chosen, chosen + 1);
+  const auto at = [&](std::size_t e) { return lines.begin() + static_cast<std::ptrdiff_t>(equals[e]); };
+  std::rotate(at(0), at(best), at(best) + 1);
   return {};
 }
 

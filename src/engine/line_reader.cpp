@@ -624,9 +624,11 @@ std::string hint_at_nodes(const format::Manifest& manifest, const Topology& topo
 }  // namespace
 
 namespace {
+using Contents = std::vector<catalog::StoreContents>;
+
 /// What the stores hold that this rank leads.
-Result<Bytes> scan_own(const std::vector<Level>& levels, const std::vector<Level>& companions, int rank) {
-  std::vector<catalog::StoreContents> mine;
+Result<Contents> scan_own(const std::vector<Level>& levels, const std::vector<Level>& companions, int rank) {
+  Contents mine;
   for (const auto* some : {&levels, &companions})
     for (std::size_t i = 0; i < some->size(); ++i) {
       const Level& level = (*some)[i];
@@ -635,7 +637,25 @@ Result<Bytes> scan_own(const std::vector<Level>& levels, const std::vector<Level
       if (!holdings) return holdings.failure();
       mine.push_back({static_cast<int>(i + (some == &levels ? 0 : levels.size())), rank, std::move(*holdings)});
     }
-  return catalog::encode_contents(mine);
+  return mine;
+}
+
+/// Collective: what all have, each manifest sent by the lowest rank that has it.
+Result<std::vector<Contents>> tell_each_other(const Result<Contents>& mine, comm::Comm& comm) {
+  const auto all = gather(comm, mine ? catalog::encode_contents(*mine) : Result<Bytes>(mine.failure()));
+  if (!all) return all.failure();
+  std::map<catalog::ManifestKey, std::size_t> first;
+  for (std::size_t rank = 0; rank < all->size(); ++rank)
+    for (const auto& key : catalog::keys_in((*all)[rank])) first.emplace(key, rank);
+  auto to_tell = catalog::manifests_of(*mine);
+  std::erase_if(to_tell, [&](const auto& e) { return first.at(e.first) != static_cast<std::size_t>(comm.rank()); });
+  const auto told = comm.all_gather(catalog::encode_manifests(to_tell));
+  if (!told) return told.failure();
+  catalog::Manifests manifests;
+  for (const auto& message : *told) catalog::decode_manifests(message, manifests);
+  std::vector<Contents> out;
+  for (const auto& message : *all) out.push_back(catalog::decode_contents(message, manifests));
+  return out;
 }
 }  // namespace
 
@@ -667,13 +687,13 @@ void look_for_statics(catalog::Candidate& line, const Inventory& statics, const 
 
 Result<Inventories> take_inventory(const std::vector<Level>& levels, const std::vector<Level>& companions,
                                    const Result<void>& ready, comm::Comm& comm) {
-  auto mine = ready ? scan_own(levels, companions, comm.rank()) : Result<Bytes>(ready.failure());
-  const auto all = gather(comm, std::move(mine));
+  auto all =
+      tell_each_other(ready ? scan_own(levels, companions, comm.rank()) : Result<Contents>(ready.failure()), comm);
   if (!all) return all.failure();
   Inventories out;
   const int count = static_cast<int>(levels.size());
-  for (const auto& message : *all)
-    for (auto& store : catalog::decode_contents(message)) {
+  for (auto& of_rank : *all)
+    for (auto& store : of_rank) {
       const bool of_companion = store.level >= count;
       store.level -= of_companion ? count : 0;
       (of_companion ? out.statics : out.lines).contents.push_back(std::move(store));

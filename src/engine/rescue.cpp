@@ -123,26 +123,38 @@ Result<void> rescue_statics(const catalog::Candidate& line, const Inventory& sta
 }
 }  // namespace
 
+/// Code::corrupt: it proves damaged, and nothing has changed.
+Result<void> rescue_line(const catalog::Candidate& line, Inventories& found, std::vector<Level>& levels,
+                         std::vector<Level>& companions, std::ptrdiff_t to, const Topology& topology,
+                         comm::Comm& comm) {
+  Level& shared = levels[static_cast<std::size_t>(to)];
+  const Level& from = levels[static_cast<std::size_t>(line.level)];
+  BACKSTAY_TRY(rescue_statics(line, found.statics, companions, to, topology, comm));
+  BACKSTAY_TRY(Rescue(line, found.lines, from, shared, topology, comm).run());
+  shared.whole.push_back(line.line);
+  return agree(comm, retire_surplus(shared, shared.config.keep));
+}
+
 Result<std::uint64_t> rescue(Inventories& found, std::vector<Level>& levels, std::vector<Level>& companions,
                              const Topology& topology, comm::Comm& comm) {
-  const Inventory& inventory = found.lines;
+  const auto& lines = found.lines.candidates;
+  const auto kind_of = [&](const auto& line) { return levels[static_cast<std::size_t>(line.level)].config.kind; };
   const auto shared =
-      std::find_if(levels.begin(), levels.end(), [](const Level& l) { return l.config.kind == LevelKind::shared; });
-  const auto good = [](const catalog::Candidate& line) { return line.trouble.empty(); };
-  const auto newest = std::find_if(inventory.candidates.begin(), inventory.candidates.end(), good);
-  if (shared == levels.end() || newest == inventory.candidates.end()) return std::uint64_t{0};
-  const Level& from = levels[static_cast<std::size_t>(newest->level)];
-  const bool is_there = std::any_of(inventory.candidates.begin(), inventory.candidates.end(), [&](const auto& line) {
-    return good(line) && line.line == newest->line &&
-           levels[static_cast<std::size_t>(line.level)].config.kind != LevelKind::memory;
-  });
-  if (is_there || from.config.kind != LevelKind::memory) return std::uint64_t{0};
-  const std::uint64_t line = newest->line;
-  BACKSTAY_TRY(rescue_statics(*newest, found.statics, companions, shared - levels.begin(), topology, comm));
-  BACKSTAY_TRY(Rescue(*newest, inventory, from, *shared, topology, comm).run());
-  shared->whole.push_back(line);
-  BACKSTAY_TRY(agree(comm, retire_surplus(*shared, shared->config.keep)));
-  return line;
+      std::ranges::find(levels, LevelKind::shared, [](const Level& level) { return level.config.kind; });
+  Result<void> newest_failed;
+  for (auto line = lines.begin(); shared != levels.end() && line != lines.end(); ++line) {
+    if (!line->trouble.empty()) continue;
+    const bool outlives_the_job = std::any_of(lines.begin(), lines.end(), [&](const auto& other) {
+      return other.trouble.empty() && other.line == line->line && kind_of(other) != LevelKind::memory;
+    });
+    if (outlives_the_job) break;
+    const auto done = rescue_line(*line, found, levels, companions, shared - levels.begin(), topology, comm);
+    if (done) return line->line;
+    if (done.failure().code != Code::corrupt) return done.failure();
+    if (newest_failed) newest_failed = done;
+  }
+  if (!newest_failed) return newest_failed.failure();
+  return std::uint64_t{0};
 }
 
 }  // namespace backstay::engine

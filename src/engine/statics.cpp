@@ -60,10 +60,11 @@ bool has_here(const catalog::Candidate& line, const Inventory& inventory, const 
   }
   return false;
 }
-/// After a repair members of a group may die together that did not when the line was written, or a file with its copy.
-bool lies_apart(const catalog::Candidate& line, const Inventory& inventory, const Level& companion,
+}  // namespace
+
+bool lies_apart(const catalog::Candidate& line, const Inventory& inventory, const Level& level,
                 const Topology& topology) {
-  const auto& units = companion.config.parity.units.empty() ? topology.node_of : companion.config.parity.units;
+  const auto& units = level.config.parity.units.empty() ? topology.node_of : level.config.parity.units;
   for (const auto& group : line.manifest.groups) {
     std::set<int> different;
     for (const int member : group.members) different.insert(units[static_cast<std::size_t>(member)]);
@@ -78,6 +79,7 @@ bool lies_apart(const catalog::Candidate& line, const Inventory& inventory, cons
   return true;
 }
 
+namespace {
 void note_own_file(const catalog::Candidate& line, Level& companion, int rank) {
   for (std::size_t f = 0; f < line.manifest.files.size(); ++f)
     if (line.manifest.files[f].ranks.front() == rank)

@@ -23,6 +23,11 @@ std::size_t statics_in_use(const std::vector<std::uint64_t>& statics, const std:
 /// Takes back the lines of the companion that no line of its level names. Local to each rank, as retire_surplus().
 Result<void> retire_statics(Level& companion, const Level& level);
 
+/// The members of each of its groups, and each file and its copy, lie in failure units of their own as `topology` and
+/// the parity of `level` are now: after a repair some may die together that did not when the line was written.
+bool lies_apart(const catalog::Candidate& line, const Inventory& inventory, const Level& level,
+                const Topology& topology);
+
 /// Collective: for each companion the number of its newest line if that is of this job, whole with all copies, as well
 /// protected by where its parts lie now as a new one would be, and has on every rank just what `memory` has; else 0. A
 /// rank whose capture has failed has nothing of that kind. Notes the files of what it finds.

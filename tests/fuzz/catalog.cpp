@@ -78,7 +78,9 @@ void try_input(ByteView input) {
     if (holdings) contents.push_back({0, 0, *holdings});
   }
   const Bytes message = catalog::encode_contents(contents);
-  expect(catalog::encode_contents(catalog::decode_contents(message)) == message, "contents come back as they were");
+  const auto manifests = catalog::manifests_of(contents);
+  expect(catalog::encode_contents(catalog::decode_contents(message, manifests)) == message,
+         "contents come back as they were");
   check_candidates(contents);
   for (const auto& store : stores)
     if (const auto holdings = catalog::scan(*store, "shared"))

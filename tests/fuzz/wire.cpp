@@ -48,9 +48,16 @@ void try_reader(ByteView input) {
 }
 
 void try_contents(ByteView input) {
-  const auto contents = catalog::decode_contents(input);
+  catalog::Manifests manifests;
+  catalog::decode_manifests(input, manifests);
+  catalog::Manifests again;
+  catalog::decode_manifests(catalog::encode_manifests(manifests), again);
+  expect(again == manifests, "manifests come back as they were");
+  const auto contents = catalog::decode_contents(input, manifests);
   const Bytes written = catalog::encode_contents(contents);
-  expect(catalog::encode_contents(catalog::decode_contents(written)) == written, "contents come back as they were");
+  const auto all = catalog::manifests_of(contents);
+  expect(catalog::encode_contents(catalog::decode_contents(written, all)) == written,
+         "contents come back as they were");
   for (const auto& candidate : catalog::candidates(contents))
     expect(!candidate.trouble.empty() || candidate.sources.size() == candidate.manifest.files.size(),
            "a line has sources for each of its files");
@@ -76,6 +83,7 @@ std::vector<Bytes> seeds() {
   out.text("why");
   out.number(std::uint64_t{7});
   return {catalog::encode_contents(contents), catalog::encode_contents({}),
+          catalog::encode_manifests(catalog::manifests_of(contents)),
           bytes_of("itu\n" + std::string(as_text(out.message())))};
 }
 

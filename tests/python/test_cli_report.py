@@ -20,7 +20,7 @@ LAUNCHED_AGAIN = [
     (27, "start", {"program": "tgv <x>", "ranks": 8}),
     (28, "resume", {"line": 1, "level": "shared", "call": 10, "seconds": 0.5}),
     (38, "commit", {"line": 3, "level": "local", "call": 20, "seconds": 1, "bytes": 1000}),
-    (39, "start", {"program": "tgv <x>", "ranks": 8}),
+    (39, "start", {"program": "tgv <x>", "ranks": 8, "repairs": 1}),
     (39, "repair", {"lost": 2, "seconds": 0.5}),
     (39.5, "resume", {"line": 3, "level": "local", "call": 20, "seconds": 0.1}),
     (50, "end", {}),
@@ -55,7 +55,7 @@ def test_losses_are_told_with_what_they_cost(tmp_path):
 
 FALLEN_SILENT = [
     *LAUNCHED_AGAIN[:5],
-    (20, "start", {"program": "a", "ranks": 8}),
+    (20, "start", {"program": "a", "ranks": 8, "repairs": 1}),
     (20, "repair", {"lost": 1, "seconds": 0.5}),
     (20, "repair", {"lost": 0, "seconds": 0.1}),
 ]
@@ -86,6 +86,24 @@ def test_how_a_loss_was_survived_is_told(tmp_path, repair, how):
     *_, loss = backstay("report", write(tmp_path / "ck", events), "--json").json["failures"]
     assert loss["how"] == f"{how}, resumed from line 3"
     assert loss["online"]
+
+
+def test_a_loss_while_another_is_repaired_is_no_third_one(tmp_path):
+    """The first one's repair got as far as the opening of the session, where a second rank was lost."""
+    both = [(20, "start", {"program": "a", "ranks": 8, "repairs": 1})]
+    both += [(21, "start", {"program": "a", "ranks": 8, "repairs": 2})]
+    both += [(21, "repair", {"lost": 1, "replaced": 1, "seconds": s}) for s in (1.5, 0.5)]
+    both += [(21.5, "resume", {"line": 1, "level": "shared", "call": 10, "seconds": 0.5}), (30, "end", {})]
+    losses = backstay("report", write(tmp_path / "ck", LAUNCHED_AGAIN[:5] + both), "--json").json["failures"]
+    assert [loss["what"] for loss in losses] == ["1 rank lost", "1 rank lost"]
+
+
+def test_a_loss_before_the_session_was_open_is_one_failure(tmp_path):
+    events = [LAUNCHED_AGAIN[0], (1, "start", {"program": "a", "ranks": 8, "repairs": 1})]
+    events += [(1, "repair", {"lost": 1, "replaced": 1, "seconds": 0.2}), (1.1, "fresh", {}), (9, "end", {})]
+    report = backstay("report", write(tmp_path / "ck", events), "--json").json
+    assert [loss["what"] for loss in report["failures"]] == ["1 rank lost"]
+    assert report["ranks"] == 8
 
 
 def test_two_launches_that_fail_are_two_failures(tmp_path):
