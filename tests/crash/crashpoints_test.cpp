@@ -237,7 +237,15 @@ std::uint64_t count_operations_of_resume(const Trial& trial) {
   return plan->count() - before;
 }
 
-class crashpoints_of_rebuild : public crashpoints {};
+class crashpoints_of_rebuild : public crashpoints {
+ protected:
+  /// As many nodes as the parity bears, from `first` on.
+  static void lose_nodes(Trial& trial, std::uint64_t first) {
+    for (int i = 0; i < trial.level.parity.p; ++i)
+      trial.disks["node-" + std::to_string((first + static_cast<std::uint64_t>(i)) %
+                                           static_cast<std::uint64_t>(trial.nodes))] = std::make_shared<Disk>();
+  }
+};
 
 TEST_P(crashpoints_of_rebuild, a_job_that_dies_at_any_operation_of_it_loses_nothing) {
   const auto kind = std::get<1>(GetParam());
@@ -248,9 +256,9 @@ TEST_P(crashpoints_of_rebuild, a_job_that_dies_at_any_operation_of_it_loses_noth
   {
     Trial trial = base;
     trial.disks = copy_of(base.disks);
-    trial.disks["node-1"] = std::make_shared<Disk>();
+    lose_nodes(trial, 1);
     operations = count_operations_of_resume(trial);
-    trial.disks["node-0"] = std::make_shared<Disk>();
+    lose_nodes(trial, 1 + static_cast<std::uint64_t>(trial.level.parity.p));
     ASSERT_EQ(found_in(trial), lines_before) << "what was rebuilt protects what it was rebuilt from";
   }
   EXPECT_GT(operations, 20U);
@@ -258,27 +266,24 @@ TEST_P(crashpoints_of_rebuild, a_job_that_dies_at_any_operation_of_it_loses_noth
     SCOPED_TRACE("stopped at operation " + std::to_string(at) + " of about " + std::to_string(operations));
     Trial trial = base;
     trial.disks = copy_of(base.disks);
-    const auto* lost = at % 2 == 0 ? "node-0" : "node-1";
-    const auto* other = at % 2 == 0 ? "node-1" : "node-0";
-    trial.disks[lost] = std::make_shared<Disk>();
+    lose_nodes(trial, at);
     die_in_resume(trial, at);
     crash(trial.disks, kind, static_cast<unsigned>(at));
     ASSERT_EQ(found_in(trial), lines_before);
-    trial.disks[other] = std::make_shared<Disk>();
+    lose_nodes(trial, at + static_cast<std::uint64_t>(trial.level.parity.p));
     ASSERT_EQ(found_in(trial), lines_before) << "the second resume has ended what the first began";
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
     , crashpoints_of_rebuild,
-    ::testing::Combine(::testing::Values(Way{"parity", LevelKind::local, Layout::file_per_rank, 0, {1, 1, {}}},
-                                         Way{"parity_with_statics",
-                                             LevelKind::local,
-                                             Layout::file_per_rank,
-                                             0,
-                                             {1, 1, {}},
-                                             StaticRegions::changing}),
-                       ::testing::Values(Crash::keeps_all, Crash::keeps_nothing, Crash::keeps_some)),
+    ::testing::Combine(
+        ::testing::Values(
+            Way{"parity", LevelKind::local, Layout::file_per_rank, 0, {1, 1, {}}},
+            Way{"parity_with_statics", LevelKind::local, Layout::file_per_rank, 0, {1, 1, {}}, StaticRegions::changing},
+            Way{"three_and_one", LevelKind::local, Layout::file_per_rank, 0, {3, 1, {}}, StaticRegions::none, 4},
+            Way{"two_and_two", LevelKind::local, Layout::file_per_rank, 0, {2, 2, {}}, StaticRegions::changing, 4}),
+        ::testing::Values(Crash::keeps_all, Crash::keeps_nothing, Crash::keeps_some)),
     name_of);
 
 /// The same on a real directory, where a process is killed and the file system is not.

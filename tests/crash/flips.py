@@ -9,7 +9,7 @@ from pathlib import Path
 
 from campaign import Outcome
 
-LEVELS = 8  # that flips_test goes through
+LEVELS = 10  # that flips_test goes through
 TRIALS = {False: 3_000, True: 100_000}
 LIMIT = {False: 300, True: 6 * 3600}  # seconds
 

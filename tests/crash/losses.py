@@ -1,6 +1,6 @@
 """The campaign `kills` of `./dev campaign`: ranks, spares, nodes and racks are killed at random times.
 
-Jobs that go on by themselves (repairs.py), jobs that lose a process while they open (openings.py) or in the middle of
+Jobs that go on by themselves (repairs.py, some of them killed about their end), jobs that lose a process while they open (openings.py) or in the middle of
 a call on files (middles.py), and jobs without spares that are launched again and again (kills.py, 40 jobs of 5 kills):
 1,000 jobs in all, or a few.
 """
@@ -17,17 +17,24 @@ from campaign import Outcome
 
 
 def run_campaign(large: bool, seed: int) -> Outcome:
-    online, opening, middle, each_mix = (780, 80, 100, 25) if large else (10, 2, 2, 1)
+    online, late, opening, middle, each_mix = (720, 60, 80, 100, 25) if large else (8, 2, 2, 2, 1)
     programs = repairs.applications(repairs.built(), 1200)
     tally = repairs.campaign(repairs.Choice(programs), online, seed)
+    at_the_end = repairs.campaign(repairs.Choice(programs, late=True), late, seed)
     opened = openings.campaign(programs, opening, seed)
     halved = middles.campaign(middle, seed)
     again, failures = without_spares(each_mix, seed, large)
     return Outcome(
-        f"{repairs.told(tally)}; {openings.told(opened)}; {middles.told(halved)}; "
+        f"{repairs.told(tally)}; about the end, {repairs.told(at_the_end)}; {openings.told(opened)}; {middles.told(halved)}; "
         f"without spares, {again.kills} kills ({again.node_kills} of whole nodes) in {len(kills.MIXES)} mixes of "
         f"levels, {again.ends} jobs launched again to their bit-identical end",
-        tally.failures + tally.of_mpi + opened.failures + halved.failures + failures,
+        tally.failures
+        + tally.of_mpi
+        + at_the_end.failures
+        + at_the_end.of_mpi
+        + opened.failures
+        + halved.failures
+        + failures,
     )
 
 

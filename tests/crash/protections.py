@@ -39,6 +39,16 @@ PROTECTIONS = {
     "memory, shared": Protection(
         {"LEVELS": "memory,shared", "MEMORY_REDUNDANCY": "rs(2,1)", "SHARED_EVERY": "40"}, {"memory": 1, "shared": ANY}
     ),
+    "partner, shared": Protection({"LEVELS": "partner,shared", "SHARED_EVERY": "40"}, {"partner": 1, "shared": ANY}),
+    "memory, local, shared": Protection(
+        {"LEVELS": "memory,local,shared", "MEMORY_REDUNDANCY": "rs(2,1)", "LOCAL_REDUNDANCY": "rs(2,2)",
+         "LOCAL_EVERY": "10", "SHARED_EVERY": "60"},
+        {"memory": 1, "local": 2, "shared": ANY},
+    ),
+    # Two a node, so that spares are where ranks are; three ranks are on two nodes at least.
+    "memory, two a node": Protection(
+        {"LEVELS": "memory", "MEMORY_REDUNDANCY": "rs(2,1)"}, {"memory": 1}, ranks_a_node=2
+    ),
     # Two of a kind: a small parity often, a larger one more seldom, which bears what the small one does not.
     "memory, memory2": Protection(
         {"LEVELS": "memory,memory2", "MEMORY_REDUNDANCY": "rs(2,1)", "MEMORY2_REDUNDANCY": "rs(4,2)",

@@ -18,6 +18,8 @@ is right:
   lost with their directories than the protection bears, say that no line is left; or
 - every process was killed, so that nobody was there to say anything: the same.
 
+With --late they come about the end of the run: before it, behind it, and while the session and MPI are closed.
+
 With shrink=on (programs that place their data only: the result is that of any number of ranks) no run may end for want
 of spares: who is left goes on. What the levels bear is the same with fewer ranks: as many losses as there are parities,
 or all but one rank, which is less only where nobody would be left.
@@ -69,7 +71,6 @@ REASONS = {  # the first that is said counts: ranks that end for want of a line 
 OF_MPI = {"MPI stuck", "crash of MPI"}
 ALL_KILLED = "all killed"
 GIVEN_UP = "as MPI gave up by itself"  # a loss that no kill made (docs/decisions/0011)
-LOOKED_AT = 5  # seconds: a loss so long before the end of a program's work is repaired, or ends it before
 
 
 @dataclass(frozen=True)
@@ -201,6 +202,7 @@ class Choice:
     programs: list[Application]
     apart: float = 0  # seconds from a kill to the next at least; 0: any
     close: float = 0  # the part of kills within 80 ms of the one before
+    late: bool = False  # kills about the end of the run only
     protections: tuple[str, ...] = tuple(PROTECTIONS)
     shrink: bool | None = None  # with shrink=on; None: some
 
@@ -209,7 +211,7 @@ class Run:
     """One job that is killed."""
 
     def __init__(self, choice: Choice, expected: Undisturbed, chance: random.Random):
-        self.chance, self.apart, self.close = chance, choice.apart, choice.close
+        self.chance, self.apart, self.close, self.late = chance, choice.apart, choice.close, choice.late
         self.application = chance.choice(choice.programs)
         self.shape = self.draw_shape(choice)
         self.expected, self.seconds = expected.of(self.application, self.shape.ranks)
@@ -228,6 +230,8 @@ class Run:
 
     def times(self) -> list[float]:
         """When to kill, seconds after the first step."""
+        if self.late:
+            return sorted(self.seconds * self.chance.uniform(0.9, 1.1) for _ in range(self.chance.randint(1, 2)))
         times: list[float] = []
         for _ in range(self.chance.randint(2 if self.shape.shrink else 1, 4)):
             if self.apart:
@@ -284,16 +288,13 @@ class Run:
             return crash
         if ended.status in (0, 200) and said is not None:
             return ""
-        if (
-            said is not None
-        ):  # a rank was killed behind the end of its work, or not long enough before it to be repaired
+        reason = next((short for text, short in REASONS.items() if text in ended.err), None)
+        if said is not None:  # a rank was killed behind the end of its work, or the program has said why it ends
             early = self.application.done_at(ended, directory) - max((kill.ended for kill in self.kills), default=0)
-            return (
-                "after loop" if early < LOOKED_AT else f"ended with status {ended.status}, {early:.0f} s after its loss"
-            )
+            silent = f"ended with status {ended.status}, {early:.3f} s after its last loss, and no reason"
+            return "after loop" if early < 0 or reason or crashes_of_mpi(ended) else silent
         if crashes_of_mpi(ended):
             return "crash of MPI"
-        reason = next((short for text, short in REASONS.items() if text in ended.err), None)
         losses = len(self.lost_processes) + ended.err.count(GIVEN_UP)
         if reason is None and losses == self.shape.processes:
             return ALL_KILLED
@@ -419,6 +420,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", choices=[a.name for a in applications(built(), 1)], help="this program")
     parser.add_argument("--protection", action="append", choices=list(PROTECTIONS), help="this one (again: or this)")
     parser.add_argument("--shrink", action="store_true", help="with shrink=on only")
+    parser.add_argument("--late", action="store_true", help="kills about the end of the run only")
     parser.add_argument("--build", type=Path, default=built(), help="the build tree with the programs")
     options = parser.parse_args(arguments)
     start = time.monotonic()
@@ -427,7 +429,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.shrink:
         protections = tuple(name for name in protections if PROTECTIONS[name].unit != "rack")
         programs = [a for a in programs if a.placed]
-    choice = Choice(programs, options.apart, options.close, protections, options.shrink or None)
+    choice = Choice(programs, options.apart, options.close, options.late, protections, options.shrink or None)
     tally = campaign(choice, options.runs, options.seed, options.run)
     print(
         f"repairs: {told(tally)}, {len(tally.failures)} failed; seed {options.seed}, {time.monotonic() - start:.0f} s"
