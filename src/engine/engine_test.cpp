@@ -311,6 +311,34 @@ TEST_F(EngineTest, groups_of_any_shape_give_lost_nodes_back) {
     }
 }
 
+/// Ranks 0 and 2 are a group, and 1 and 3.
+TEST_F(EngineTest, only_the_group_that_has_lost_a_member_works_for_it) {
+  write_with_parity(dir_, {4, 4, 1, 1});
+  fs::remove_all(dir_ / "node-1");
+  std::array<std::atomic<int>, 4> works{};  // writes, and reads of parity, by rank
+  comm::run_ranks(4, [&](comm::Comm& comm) {
+    auto& mine = works[static_cast<std::size_t>(comm.rank())];
+    auto plan = std::make_shared<store::FaultPlan>();
+    plan->before_each([&mine](const store::FaultPlan::Step& step) {
+      const bool of_parity = step.path.find("/parity-") != std::string::npos;
+      mine += step.operation == store::Operation::write || (step.operation == store::Operation::read && of_parity);
+    });
+    Rank rank(comm, dir_, {with_parity(LevelKind::local, 1, 1)}, 4, [&](EngineConfig& config) {
+      config.wrap_store = [plan](std::shared_ptr<store::Store> inner) {
+        return store::make_faulty_store(std::move(inner), plan);
+      };
+    });
+    mine = 0;
+    const auto resumed = rank.engine->resume();
+    ASSERT_TRUE(resumed.ok()) << resumed.failure().what;
+    for (const double x : rank.u) EXPECT_EQ(x, 2);
+  });
+  EXPECT_EQ(works[0], 0);
+  EXPECT_EQ(works[2], 0);
+  EXPECT_GT(works[1], 0) << "its data and parity are written";
+  EXPECT_GT(works[3], 0) << "its parity is read";
+}
+
 TEST_F(EngineTest, parity_gives_a_lost_node_back_on_another_number_of_ranks_and_nodes) {
   for (const auto& now : {Parity{6, 3, 3, 1}, {4, 4, 3, 1}, {9, 3, 3, 1}, {3, 3, 3, 1}}) {
     write_with_parity(dir_, {8, 4, 3, 1});
