@@ -1,8 +1,8 @@
 """The campaign `kills` of `./dev campaign`: ranks, spares, nodes and racks are killed at random times.
 
-Jobs that go on by themselves (repairs.py, some of them killed about their end), jobs that lose a process while they open (openings.py) or in the middle of
-a call on files (middles.py), and jobs without spares that are launched again and again (kills.py, 40 jobs of 5 kills):
-1,000 jobs in all, or a few.
+Jobs that go on by themselves (repairs.py, some of them killed about their end), jobs that lose a process while they
+open (openings.py) or in the middle of a call on files (middles.py), and jobs without spares that are launched again and
+again (kills.py, 40 jobs of 5 kills): 1,000 jobs in all, or a few.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def run_campaign(large: bool, seed: int) -> Outcome:
     halved = middles.campaign(middle, seed)
     again, failures = without_spares(each_mix, seed, large)
     return Outcome(
-        f"{repairs.told(tally)}; about the end, {repairs.told(at_the_end)}; {openings.told(opened)}; {middles.told(halved)}; "
+        f"{repairs.told(tally)}; about the end, {repairs.told(at_the_end)}; {openings.told(opened)}; "
+        f"{middles.told(halved)}; "
         f"without spares, {again.kills} kills ({again.node_kills} of whole nodes) in {len(kills.MIXES)} mixes of "
         f"levels, {again.ends} jobs launched again to their bit-identical end",
         tally.failures

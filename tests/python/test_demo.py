@@ -1,5 +1,6 @@
 """`backstay demo` with a stand-in for the simulation: rank 0 writes real lines, the others wait and die if told."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -100,6 +101,24 @@ def run_demo(tmp_path, *words, fault=""):
     env["PYTHONPATH"] = str(ROOT / "python")
     command = [*COMMAND, "demo", "--quick", "--apps-dir", "apps", "--out", "out", *words]
     return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=LIMIT, check=False)
+
+
+@needs_repair
+def test_the_demo_itself_comes_through_its_losses(tmp_path):
+    """With the simulation: what `./dev demo` does, in a smaller cube."""
+    apps = Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", ROOT / "build" / "dev")).absolute() / "apps"
+    if not (apps / "tgv" / "tgv").exists():
+        pytest.skip("the simulation is not built here")
+    env = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
+    command = [*COMMAND, "demo", "--quick", "--apps-dir", apps, "--out", "out"]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "node 1 is lost" in done.stderr
+    assert "is rank 2 now" in done.stderr and "is rank 5 now" in done.stderr, done.stderr
+    journal = tmp_path / "out" / "repaired" / "checkpoints" / "events.jsonl"
+    events = [json.loads(line) for line in journal.read_text().splitlines()]
+    assert sum(event["event"] == "launch" for event in events) == 1
+    assert (tmp_path / "out" / "demo.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_run_that_lost_a_node_ends_like_the_undisturbed_one(tmp_path):
