@@ -39,7 +39,15 @@ def test_all_met_is_said_only_when_all_are():
     tgv = {"what": "tgv", "store": "shm", "ranks": 2, "n": 128, "steps": 40, "longer": 1.01}
     rows += [
         {"what": "arithmetic", "store": "shm", "k": 7, "p": 1, "block_kib": 64, "speed": 0.95},
-        {"what": "rebuild", "store": "shm", "ranks": 8, "mib": 64, "lost": 1, "rebuild_per_limit": 1.5},
+        {
+            "what": "rebuild",
+            "store": "shm",
+            "ranks": 8,
+            "mib": 64,
+            "lost": 1,
+            "rebuild_per_limit": 1.5,
+            "resume_per_scr": 0.4,
+        },
         row("repair", median=0.2, worst=1.0, times_faster_without_pause=6),
         row("init", n=64, alone_per_plain=0.5, alone_per_recorded_cpu=0.9, log_per_static=0.05),
         {"what": "computation", "store": "shm", "ranks": 1, "loop_ns": 20, "access_ns": 0.1},
