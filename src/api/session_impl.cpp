@@ -163,6 +163,11 @@ void Session::Impl::open_mpi(MPI_Comm comm, const Result<api::Settings>& setting
     int rank_there = 0;
     if (comm != MPI_COMM_NULL) MPI_Comm_rank(comm, &rank_there);
     if (rank_there == 0) tell_launcher(e.code());
+    if (e.code() == Code::comm && comm != MPI_COMM_NULL && !comm::known_losses(comm).empty())
+      throw Error(Code::rank_lost,
+                  cat("a process was lost while the session was opened, before losses can be repaired: start the job "
+                      "again (",
+                      e.what(), ")"));
     throw;
   }
 }

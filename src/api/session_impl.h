@@ -27,6 +27,7 @@
 #include "comm/crew.h"
 #include "comm/leaving.h"
 #include "comm/mpi_comm.h"
+#include "comm/ulfm.h"
 #include "comm/watch.h"
 #endif
 

@@ -1,13 +1,14 @@
-"""Processes that die in the middle of what backstay does to files: a checkpoint, its copies and commit, or a rebuild.
+"""Processes that die in the middle of what backstay does: a checkpoint, its copies, parity and commit, or a rebuild.
 
     python tests/crash/middles.py --runs 20 --seed 1
 
 A run: stepper on three ranks with three spares, and a level that bears the loss of one. Either a rank is killed at one
-of its calls on files of the checkpoint directory, whichever comes at a random number; or rank 1 is killed at a step,
-and the spare that takes its place at one of its first calls: it opens the session, reads, rebuilds, writes the line
-after. Another spare takes the place then. What is right: the job ends by itself with the result of an undisturbed run,
-within 60 s, and nothing but what was killed is lost. Or it ends with the sentence that a spare was outside loop(),
-where that died as it opened its session; such runs are counted apart.
+of its calls on files of the checkpoint directory, or of those that start a message or a collective of MPI, whichever
+comes at a random number; or rank 1 is killed at a step, and the spare that takes its place at one of its first calls:
+it opens the session, reads, rebuilds, writes the line after. Another spare takes the place then. What is right: the job
+ends by itself with the result of an undisturbed run, within 60 s, and nothing but what was killed is lost. Or it ends
+with the sentence that a spare was outside loop(), where that died as it opened its session; such runs are counted
+apart.
 """
 
 from __future__ import annotations
@@ -27,19 +28,25 @@ from kills import Ended, Launch
 from repairs import built, lost_by_itself
 
 RANKS, SPARES, STEPS = 3, 3, 200
+IN_MEMORY = {"memory rs(2,1)": {"LEVELS": "memory", "MEMORY_REDUNDANCY": "rs(2,1)"}}
 WAYS = {
     "local rs(2,1)": {"LEVELS": "local", "LOCAL_REDUNDANCY": "rs(2,1)"},
     "partner": {"LEVELS": "partner"},
     "shared": {"LEVELS": "shared", "SHARED_LAYOUT": "file-per-rank"},
     "one file": {"LEVELS": "shared", "SHARED_LAYOUT": "one-file"},
 }
-CALLS_OF_A_RANK, CALLS_OF_A_SPARE = (30, 600), (0, 60)  # the first of a rank open the session: openings.py has those
+# On files, and of MPI. The first of a rank open the session: openings.py has those.
+CALLS_OF_A_RANK, CALLS_OF_A_SPARE = (
+    {"files": (30, 600), "messages": (60, 1500)},
+    {"files": (0, 60), "messages": (20, 140)},
+)
 OUTSIDE = "was not inside loop()"  # a spare that dies as it opens its session, before it is in loop()
 
 
 @dataclass
 class Tally:
     runs: int = 0
+    messages: int = 0  # of them: at a call of MPI
     spares: int = 0  # of them: the spare died that took the place of a lost rank
     outside: int = 0  # of these: before it was in loop(), which ends the job with a sentence
     unhurt: int = 0  # others, which had ended before that call
@@ -48,29 +55,37 @@ class Tally:
 
 class Run:
     def __init__(self, chance: random.Random):
-        self.way = chance.choice(list(WAYS))
+        self.of = chance.choice(["files", "messages"])
+        self.ways = WAYS if self.of == "files" else WAYS | IN_MEMORY
+        self.way = chance.choice(list(self.ways))
         self.of_a_spare = chance.random() < 0.5
         self.number = RANKS if self.of_a_spare else chance.randrange(RANKS)
-        self.call = chance.randrange(*(CALLS_OF_A_SPARE if self.of_a_spare else CALLS_OF_A_RANK))
+        self.call = chance.randrange(*(CALLS_OF_A_SPARE if self.of_a_spare else CALLS_OF_A_RANK)[self.of])
+        self.after = chance.random() < 0.5
         self.policy = chance.choice(["wait", "skip"])
         self.lost = 0
         self.was_outside = False
 
     def __str__(self) -> str:
-        return f"{self.way}, {self.policy}: process {self.number} died at call {self.call}"
+        return f"{self.way}, {self.policy}: process {self.number} died at call {self.call} of {self.of}"
 
     def go(self, directory: Path, expected: str) -> tuple[Ended, str]:
-        options = {**WAYS[self.way], "POLICY": self.policy, "EVERY": "3", "SPARES": str(SPARES)}
+        options = {**self.ways[self.way], "POLICY": self.policy, "EVERY": "3", "SPARES": str(SPARES)}
         options["NODES"] = str(RANKS + SPARES)
         if self.of_a_spare:
             options["KILL"] = "1@100"
-        dies = {
-            "LD_PRELOAD": str(built() / "tests" / "crash" / "libfaulty_system.so"), "FAULTY_UNDER": str(directory),
-            "FAULTY_RANK": str(self.number), "FAULTY_KIND": "dies", "FAULTY_FROM": str(self.call), "FAULTY_COUNT": "1",
-        }  # fmt: skip
         program = built() / "tests" / "crash" / "stepper"
-        ended = Launch(program, [str(STEPS)], directory, options, RANKS + SPARES, variables=dies).end()
+        ended = Launch(program, [str(STEPS)], directory, options, RANKS + SPARES, variables=self.dies(directory)).end()
         return ended, self.judge(ended, directory, expected)
+
+    def dies(self, directory: Path) -> dict[str, str]:
+        library = "libfaulty_system.so" if self.of == "files" else "libdying_mpi.so"
+        preload = {"LD_PRELOAD": str(built() / "tests" / "crash" / library)}
+        if self.of == "files":
+            under = {"FAULTY_UNDER": str(directory), "FAULTY_RANK": str(self.number), "FAULTY_KIND": "dies"}
+            return preload | under | {"FAULTY_FROM": str(self.call), "FAULTY_COUNT": "1"}
+        after = {"DYING_AFTER": "1"} if self.after else {}
+        return preload | after | {"DYING_PROCESS": str(self.number), "DYING_CALL": str(self.call)}
 
     def judge(self, ended: Ended, directory: Path, expected: str) -> str:
         if ended.status == 124:
@@ -106,6 +121,7 @@ def campaign(runs: int, seed: int, only: int | None = None) -> Tally:
         ended, wrong = run.go(directory, expected)
         died = run.was_outside or run.lost == (2 if run.of_a_spare else 1)
         tally.runs += died or bool(wrong)
+        tally.messages += died and run.of == "messages"
         tally.spares += died and run.of_a_spare
         tally.outside += run.was_outside
         tally.unhurt += not died and not wrong
@@ -125,9 +141,10 @@ def campaign(runs: int, seed: int, only: int | None = None) -> Tally:
 
 def told(tally: Tally) -> str:
     return (
-        f"{tally.runs} runs with a process that died in the middle of a call on files ({tally.spares} of them the "
-        f"spare that rebuilt a lost rank; {tally.unhurt} others had ended before): {tally.runs - tally.outside} went "
-        f"on by themselves, {tally.outside} ended with the sentence that a spare was outside loop()"
+        f"{tally.runs} runs with a process that died in the middle of a call on files, or of MPI ({tally.messages} of "
+        f"them of MPI; {tally.spares} were the spare that rebuilt a rank; {tally.unhurt} others had ended before): "
+        f"{tally.runs - tally.outside} went on by themselves, {tally.outside} ended with the sentence that a spare was "
+        "outside loop()"
     )
 
 
