@@ -12,6 +12,9 @@ from pathlib import Path
 
 TERMINAL = "_BACKSTAY_TERMINAL"  # 1 for the ranks of a launch whose stderr comes to a terminal, which mpirun hides
 CHECKED = ("LD_PRELOAD", "MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_")  # for ranks whose accesses are checked
+# Open MPI 5, where ranks are to go on without others: MPI_Finalize does not wait for the dead, and agreements go along a
+# star (docs/decisions/0011).
+SURVIVING = {"OMPI_MCA_async_mpi_finalize": "1", "OMPI_MCA_coll_ftagree_era_topology": "2"}
 SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "COBALT_JOBID", "JOB_ID")
 
 
@@ -40,9 +43,9 @@ class Launcher:
                 words.append("--oversubscribe")
             if survive:
                 words += ["--with-ft", "ulfm"]
-                # MPI_Finalize would wait for the dead, too.
-                environment.setdefault("OMPI_MCA_async_mpi_finalize", "1")
-                words += ["-x", "OMPI_MCA_async_mpi_finalize"]
+                for name, value in SURVIVING.items():
+                    environment.setdefault(name, value)
+                    words += ["-x", name]
             # Ranks on other machines get only the variables that are named.
             checked = CHECKED if "BACKSTAY_CHECK_ACCESS" in environment else ()
             for name in sorted(environment):

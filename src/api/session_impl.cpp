@@ -129,8 +129,12 @@ void Session::Impl::start_mpi(int* argc, char*** argv, const Result<api::Setting
   int started = 0;
   MPI_Initialized(&started);
   if (started != 0) return;
-  // Open MPI's MPI_Finalize waits for all processes, the dead ones too, unless it is told otherwise (5.0.x).
-  if (settings && settings->spares > 0) setenv("OMPI_MCA_async_mpi_finalize", "1", 0);
+  // Open MPI's MPI_Finalize waits for all processes, the dead ones too, unless it is told otherwise (5.0.x), and its
+  // agreements may not end where one dies that is no leaf of a tree: in a star only its middle is none (decision 11).
+  if (settings && settings->spares > 0) {
+    setenv("OMPI_MCA_async_mpi_finalize", "1", 0);
+    setenv("OMPI_MCA_coll_ftagree_era_topology", "2", 0);
+  }
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
   finalize_ = true;

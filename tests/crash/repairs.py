@@ -370,7 +370,7 @@ def campaign(choice: Choice, runs: int, seed: int, only: int | None = None) -> T
         if wrong in {*REASONS.values(), ALL_KILLED}:
             tally.reasons[wrong] += 1
             if wrong in OF_MPI:
-                tally.of_mpi.append(story)
+                tally.of_mpi.append(f"{story}\n{ended.err[-20000:]}")
             ended, wrong = run.again(directory)
             if wrong == "lost with its nodes":
                 tally.lost_with_nodes, wrong = tally.lost_with_nodes + 1, ""
