@@ -95,7 +95,7 @@ void Session::Impl::require_that_init_can_be_recorded() const {
 void Session::Impl::record_together(const std::function<void()>& phase) {
   left_by_error_ = false;
   std::optional<comm::Crew::Catching> catching;
-  if (!settings_.errors_return) catching.emplace(*crew_);
+  if (!settings_.errors_return) catching.emplace(*crew_, __builtin_frame_address(0));
   const auto forget = what_was_protected();
   while (true) {
     bool finished = false;

@@ -44,7 +44,7 @@ void Session::Impl::loop(const std::function<void()>& body) {
   if (repairs() && loops_ == 1) keep_beginning();
 #if BACKSTAY_HAVE_MPI
   std::optional<comm::Crew::Catching> catching;
-  if (crew_ && loops_ == 1 && !settings_.errors_return) catching.emplace(*crew_);
+  if (crew_ && loops_ == 1 && !settings_.errors_return) catching.emplace(*crew_, __builtin_frame_address(0));
 #endif
   while (true) {
     bool finished = false;
@@ -118,7 +118,7 @@ bool detail::meet_before_the_end() {
 
 bool Session::Impl::a_rank_is_lost() const { return crew_ && crew_->alarm()->rung(); }
 
-bool Session::Impl::has_heard_of_a_loss() const { return repairs() && crew_->knows_of_a_loss(); }
+bool Session::Impl::has_heard_of_a_loss() const { return a_rank_is_lost() || (repairs() && crew_->knows_of_a_loss()); }
 
 bool Session::Impl::repairs() const { return crew_ && crew_->repairs(); }
 

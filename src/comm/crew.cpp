@@ -236,12 +236,12 @@ Result<bool> Crew::agree(MPI_Comm comm, int& flags, bool bounded) const {
   }
 }
 
-/// Nobody but the spares misses a spare: the others go on, and may come to the next meeting in days.
 bool Crew::knows_of_a_loss() const {
   const OurCall ours;
-  return alarm()->rung() || is_revoked(workers_) || !known_losses(workers_).empty();
+  return is_revoked(workers_) || !known_losses(workers_).empty();
 }
 
+/// Nobody but the spares misses a spare: the others go on, and may come to the next meeting in days.
 bool Crew::knows_of_a_lost_worker() const {
   const auto lost = known_losses(all_);
   return std::any_of(lost.begin(), lost.end(), [&](int number) { return works_[static_cast<std::size_t>(number)]; });

@@ -105,11 +105,11 @@ class Crew {
 
   /// While one lives, an MPI call of this thread in a communicator of the workers throws RankLost when a rank was lost,
   /// but where that would end the process: in a destructor. Otherwise such a call returns MPI's error, with the option
-  /// errors_return, or ends the job. It lies in the frame of the function that catches.
+  /// errors_return, or ends the job. `frame`: of the function that catches, __builtin_frame_address(0) there.
   class Catching {
    public:
-    explicit Catching(Crew& crew) : crew_(crew) {
-      crew_.catches_in_ = this;
+    Catching(Crew& crew, const void* frame) : crew_(crew) {
+      crew_.catches_in_ = frame;
       crew_.catcher_ = std::this_thread::get_id();
     }
     ~Catching() { crew_.catcher_ = std::thread::id(); }

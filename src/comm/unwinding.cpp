@@ -77,8 +77,8 @@ class Table {
   bool known_ = true;
 };
 
-/// The table of call sites of the function of a frame has every call that may throw; from any other one the unwinder
-/// calls std::terminate.
+/// From a call that the table of call sites of its function has not, the unwinder calls std::terminate. Where it has
+/// it, with a clean-up say, that may still do so.
 bool leads_on(const unsigned char* lsda, std::uintptr_t offset_in_function) {
   Table table(lsda);
   if (const auto base = table.byte(); base != omitted) table.number(base);

@@ -51,9 +51,8 @@ struct Loud {
 }
 
 bool found_in(void (*call)(const void*)) {
-  const int here = 0;
   found.clear();
-  call(&here);
+  call(__builtin_frame_address(0));
   EXPECT_EQ(found.size(), 1U);
   return found.at(0);
 }
@@ -79,8 +78,7 @@ TEST(unwinding, it_gets_out_of_no_destructor_and_no_noexcept_function) {
 TEST(unwinding, what_lies_beyond_the_function_that_catches_is_not_looked_at) {
   found.clear();
   [](const std::string& text) noexcept {
-    const int here = 0;
-    has_much_to_clean_up(&here);
+    has_much_to_clean_up(__builtin_frame_address(0));
     EXPECT_FALSE(text.empty());
   }("text");
   EXPECT_EQ(found, std::vector<bool>{false});

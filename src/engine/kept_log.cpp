@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/text.h"
 #include "engine/agree.h"
 #include "engine/statics.h"
 
@@ -84,8 +85,11 @@ Result<std::string> find_log(Level& level, const Job& job, const Topology& topol
   if (put_back->line == 0) return log;
   level.whole = {put_back->line};
   const auto kept = std::ranges::find(found->lines.candidates, put_back->line, &catalog::Candidate::line);
-  if (kept != found->lines.candidates.end() && !lies_apart(*kept, found->lines, level, topology))
-    BACKSTAY_TRY(keep_log(level, log, job, topology, comm));
+  if (kept == found->lines.candidates.end() || lies_apart(*kept, found->lines, level, topology)) return log;
+  const auto again = keep_log(level, log, job, topology, comm);
+  if (!again && (again.failure().code == Code::comm || again.failure().code == Code::timeout)) return again.failure();
+  if (!again)
+    say(cat("the logs of what ranks received in init() are protected less than before: ", again.failure().what));
   return log;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "base/text.h"
 #include "engine/agree.h"
@@ -107,10 +108,12 @@ const catalog::Candidate* find_line(const Inventory& inventory, std::ptrdiff_t l
   return nullptr;
 }
 
-/// What is there under that number is of the same capture, if it is of the same job.
+/// What is there under that number is of the same capture, if it is of the same job; or it was brought there
+/// (`rescued`) for a line that has proved damaged since.
 Result<void> rescue_statics(const catalog::Candidate& line, const Inventory& statics, std::vector<Level>& companions,
-                            std::ptrdiff_t to, const Topology& topology, comm::Comm& comm) {
-  if (line.manifest.statics == 0) return {};
+                            std::ptrdiff_t to, const Topology& topology, comm::Comm& comm,
+                            std::set<std::uint64_t>& rescued) {
+  if (line.manifest.statics == 0 || rescued.contains(line.manifest.statics)) return {};
   const auto* there = find_line(statics, to, line.manifest.statics);
   if (there != nullptr && there->manifest.job == line.manifest.job) return {};
   const auto* here = find_line(statics, line.level, line.manifest.statics);
@@ -119,17 +122,18 @@ Result<void> rescue_statics(const catalog::Candidate& line, const Inventory& sta
   const Level& from = companions[static_cast<std::size_t>(line.level)];
   BACKSTAY_TRY(Rescue(*here, statics, from, target, topology, comm).run());
   target.whole.push_back(here->line);
+  rescued.insert(here->line);
   return {};
 }
 }  // namespace
 
-/// Code::corrupt: it proves damaged, and nothing has changed.
+/// Code::corrupt: it proves damaged, and no line has changed.
 Result<void> rescue_line(const catalog::Candidate& line, Inventories& found, std::vector<Level>& levels,
-                         std::vector<Level>& companions, std::ptrdiff_t to, const Topology& topology,
-                         comm::Comm& comm) {
+                         std::vector<Level>& companions, std::ptrdiff_t to, const Topology& topology, comm::Comm& comm,
+                         std::set<std::uint64_t>& rescued) {
   Level& shared = levels[static_cast<std::size_t>(to)];
   const Level& from = levels[static_cast<std::size_t>(line.level)];
-  BACKSTAY_TRY(rescue_statics(line, found.statics, companions, to, topology, comm));
+  BACKSTAY_TRY(rescue_statics(line, found.statics, companions, to, topology, comm, rescued));
   BACKSTAY_TRY(Rescue(line, found.lines, from, shared, topology, comm).run());
   shared.whole.push_back(line.line);
   return agree(comm, retire_surplus(shared, shared.config.keep));
@@ -142,13 +146,14 @@ Result<std::uint64_t> rescue(Inventories& found, std::vector<Level>& levels, std
   const auto shared =
       std::ranges::find(levels, LevelKind::shared, [](const Level& level) { return level.config.kind; });
   Result<void> newest_failed;
+  std::set<std::uint64_t> rescued;  // static lines
   for (auto line = lines.begin(); shared != levels.end() && line != lines.end(); ++line) {
     if (!line->trouble.empty()) continue;
     const bool outlives_the_job = std::any_of(lines.begin(), lines.end(), [&](const auto& other) {
       return other.trouble.empty() && other.line == line->line && kind_of(other) != LevelKind::memory;
     });
     if (outlives_the_job) break;
-    const auto done = rescue_line(*line, found, levels, companions, shared - levels.begin(), topology, comm);
+    const auto done = rescue_line(*line, found, levels, companions, shared - levels.begin(), topology, comm, rescued);
     if (done) return line->line;
     if (done.failure().code != Code::corrupt) return done.failure();
     if (newest_failed) newest_failed = done;
