@@ -30,8 +30,8 @@ A run that does not end in time, another result, and an end without such a reaso
 crash, or not end a call, where a rank dies while the others make a communicator (docs/limitations.md): such a run is
 counted apart, comes back when it is launched again, and is a failure in `./dev campaign kills`.
 
-Kills while a job opens, which `backstay run` answers: openings.py. Kills at a call on files: middles.py. Kills of jobs
-without spares: kills.py.
+Kills while a job opens, which `backstay run` answers: openings.py. Kills at a call on files or of MPI: middles.py.
+Kills of jobs without spares: kills.py.
 """
 
 from __future__ import annotations
