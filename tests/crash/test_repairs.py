@@ -22,7 +22,7 @@ from backstay.mpirun import find
 
 BUILD = Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", kills.ROOT / "build" / "dev")) / "tests" / "crash"
 STEPPER, LOOPER, THROWER = BUILD / "stepper", BUILD / "looper", BUILD / "thrower"
-PLACER = BUILD / "placer"
+PLACER, SETTINGS_OF_MPI = BUILD / "placer", BUILD / "settings_of_mpi"
 LATE_MESSAGES = BUILD / "late_messages"
 COMMAND = shlex.split(
     os.environ.get("COMMAND_OF_BACKSTAY", f'{sys.executable} -c "from backstay.cli import main; exit(main())"')
@@ -1049,6 +1049,28 @@ def test_an_mpi_that_survives_no_loss_does_all_else_and_it_is_said_once(tmp_path
         assert result(ended) == undisturbed
         assert ended.stderr.count("this MPI cannot go on after the loss of a rank") == spares, ended.stderr
     assert "resumed from line" in ended.stderr
+
+
+def test_where_no_loss_is_survived_an_error_gets_out_of_loop_and_ends_the_job(tmp_path):
+    ended = by_mpirun(3, THROWER, 5, dir=tmp_path / "ck", levels="memory", every=2, spares=1, timeout=20)
+    assert ended.returncode != 0
+    assert ended.stderr.count("thrower: the sums are wrong") == 2, ended.stderr
+    assert "option timeout" not in ended.stderr and "was lost" not in ended.stderr
+
+
+@needs_ulfm
+@pytest.mark.parametrize("who", ["session", "mpi"], ids=["a_session_starts", "the_program_starts"])
+@pytest.mark.parametrize("wish", ["", "1"], ids=["unless_told_otherwise", "as_wished"])
+def test_agreements_go_along_a_star(tmp_path, monkeypatch, who, wish):
+    """In a tree they may not end where two processes die one close behind the other (decision 11)."""
+    variable, star, tree = "coll_ftagree_era_topology", "2", "1"
+    monkeypatch.delenv(f"OMPI_MCA_{variable}", raising=False)
+    if wish:
+        monkeypatch.setenv(f"OMPI_MCA_{variable}", wish)
+    ended = run(tmp_path, "-n", 2, "--spares", 1, program=SETTINGS_OF_MPI, words=(who, variable), levels="memory")
+    assert result(ended, variable) == (wish or star)
+    ended = by_mpirun(3, SETTINGS_OF_MPI, who, variable, dir=tmp_path / "by_mpirun", levels="memory", spares=1)
+    assert result(ended, variable) == (wish or (star if who == "session" else tree))
 
 
 @needs_ulfm
