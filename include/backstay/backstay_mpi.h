@@ -19,8 +19,8 @@ BACKSTAY_EXPORT int backstay_open_mpi(MPI_Comm comm, const char* const* options,
  *  alone. */
 BACKSTAY_EXPORT int backstay_comm(const backstay_session* session, MPI_Comm* comm, backstay_error* error);
 
-/** A communicator that the program made from that one where backstay does not see it (by MPI_Comm_idup, in Fortran): a
- *  rank that waits in it is woken when another is lost. */
+/** A communicator that the program made from that one where backstay does not see it (in Fortran): a rank
+ *  that waits in it is woken when another is lost. */
 BACKSTAY_EXPORT int backstay_include(backstay_session* session, MPI_Comm made, backstay_error* error);
 
 /** The same three with the handles that communicators have in Fortran; what the Fortran module calls. */

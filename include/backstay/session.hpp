@@ -293,9 +293,9 @@ class BACKSTAY_EXPORT Session {
   /// The communicator to use in the program: as many ranks as work on the problem.
   /// With the option spares another one after each repair: take it, and make communicators from it, inside loop().
   [[nodiscard]] MPI_Comm comm() const;
-  /// A communicator that the program made from comm() where backstay does not see it (by MPI_Comm_idup, in Fortran, by
-  /// mpi4py): a rank that waits in it is woken when another is lost. MPI calls that make communicators in C and C++
-  /// need no word. It is forgotten with the next repair.
+  /// A communicator that the program made from comm() where backstay does not see it (in Fortran, by mpi4py): a rank
+  /// that waits in it is woken when another is lost. MPI calls that make communicators in C and C++ need no word. It is
+  /// forgotten with the next repair.
   void include(MPI_Comm made);
 #else
   Session(int argc, char** argv, const Options& options = {});
@@ -450,7 +450,8 @@ class BACKSTAY_EXPORT Session {
   /// With the option spares also when a rank was lost: a spare takes its place (or, with shrink=on, the others go on),
   /// and all ranks run the body again. Returns when it has returned on all ranks. Code::rank_lost: nobody could take
   /// the place; Code::timeout: a rank did not come within the option timeout. As a spare runs the program only up to
-  /// loop(), nothing before it may need an answer from another rank; what does belongs inside.
+  /// loop(), nothing before it may need an answer from another rank; what does belongs inside. Nor does it come to a
+  /// second loop() of the session: there a loss ends the job, by Code::rank_lost.
   void loop(const std::function<void()>& body);
   /// Collective, inside loop(): gives up the current state. Code::invalid_argument outside.
   [[noreturn]] void rollback(const std::string& why);

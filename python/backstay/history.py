@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 
 ENDS = {"end", "stop"}
+LAUNCHES = {"launch", "exit", "hang", "node_removed"}  # noted by `backstay run`, and not by a session
 
 
 @dataclass(frozen=True)
@@ -111,16 +112,56 @@ class History:
         }
 
 
+def named_sessions(directory: Path) -> list[Path]:
+    """Where sessions with a name have left events, below the directory of the job."""
+    return sorted(path.parent for pattern in ("*", "*/*") for path in directory.glob(f"{pattern}/events.jsonl"))
+
+
 def read_history(directory: Path) -> History | None:
-    """The newest run that left events in `directory`; None: none did. A line that a crash has torn is passed over."""
+    """The newest run that left events in `directory`; None: none did, or several sessions below it.
+
+    A session with a name leaves its events in a directory of its own, and `backstay run` its ones above: of such a job
+    both directories tell the same, unless there is another session. A line that a crash has torn is passed over."""
+    events = _events(directory)
+    if events and not _any(events, LAUNCHES):
+        events += _launches_above(directory, events)
+    elif events and not _any(_newest_run(events), {"start"}):
+        began = _time(_newest_run(events)[0])
+        below = [session for session in map(_events, named_sessions(directory)) if session]
+        below = [session for session in below if _time(session[-1]) >= began]
+        if len(below) > 1:
+            return None
+        events += below[0] if below else []
+    if not events:
+        return None
+    return _Reader(directory, _newest_run(sorted(events, key=_time))).read()
+
+
+def _launches_above(directory: Path, events: list[dict]) -> list[dict]:
+    """By a `backstay run` of the directory above, if no session without a name runs there; later runs are of others."""
+    for parent in directory.absolute().parents[:2]:
+        above = _events(parent)
+        if not above or _any(_newest_run(above), {"start"}):
+            continue
+        later = [e for e in above if e["event"] == "launch" and e.get("attempt") == 1 and _time(e) > _time(events[-1])]
+        return [e for e in above if e["event"] in LAUNCHES and (not later or _time(e) < _time(later[0]))]
+    return []
+
+
+def _any(events: list[dict], names: set[str]) -> bool:
+    return any(event["event"] in names for event in events)
+
+
+def _time(event: dict) -> float:
+    return float(event["time"])
+
+
+def _events(directory: Path) -> list[dict]:
     try:
         lines = (directory / "events.jsonl").read_text(errors="replace").splitlines()
     except (FileNotFoundError, NotADirectoryError):
-        return None
-    events = [event for event in map(_event, lines) if event]
-    if not events:
-        return None
-    return _Reader(directory, _newest_run(events)).read()
+        return []
+    return [event for event in map(_event, lines) if event]
 
 
 def _event(line: str) -> dict | None:
@@ -204,7 +245,7 @@ class _Reader:
         self._out.state = f"failed with {how}"
         what = f"launch {event.get('attempt')} ended with {how}"
         stood_since = self._launched if self._stood_since is None else self._stood_since  # nothing was computed before
-        began = time if stood_since is None else stood_since
+        began = time - float(event.get("since_first_end") or 0) if stood_since is None else stood_since
         self._stood_since = None
         last = self._out.losses[-1] if self._out.losses else None
         if last and last.back is None and last.online:  # the launch did not come back from that

@@ -21,12 +21,12 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import guard
-from .history import human_seconds, read_history
+from .history import human_seconds, named_sessions, read_history
 from .job import Job, check
 from .lines import COMPANIONS, LEVELS, Problem, newest_whole, open_directory, read_lines
 from .locks import holder_of, is_held, locked_for_run
@@ -197,10 +197,42 @@ class Signals:
         os.close(self._read)
         os.close(self._write)
 
-    def wait(self, seconds: float | None) -> list[int]:
-        """The signals that came; empty when the time is over or a child has ended."""
-        ready, _, _ = select.select([self._read], [], [], seconds)
-        return [number for number in os.read(self._read, 4096) if number != signal.SIGCHLD] if ready else []
+    def wait(self, seconds: float | None, also: Iterable[int] = ()) -> list[int]:
+        """The signals that came; empty when the time is over, a child has ended or one of `also` can be read."""
+        waiting = select.poll()
+        for descriptor in (self._read, *also):
+            waiting.register(descriptor, select.POLLIN)
+        ready = [descriptor for descriptor, _ in waiting.poll(None if seconds is None else 1000 * seconds)]
+        if self._read not in ready:
+            return []
+        return [number for number in os.read(self._read, 4096) if number != signal.SIGCHLD]
+
+
+class FirstEnd:
+    """When the first of the ranks on this machine ended. A launcher may take seconds to end behind it."""
+
+    def __init__(self):
+        self.time: float | None = None
+        self._descriptors: dict[int, int] = {}  # by process id
+
+    def watch(self, processes: Iterable[int]) -> None:
+        for pid in processes:
+            if self.time is None and pid not in self._descriptors:
+                with contextlib.suppress(OSError):  # it has ended already, or this system has none of them
+                    self._descriptors[pid] = os.pidfd_open(pid)
+
+    def descriptors(self) -> Iterable[int]:
+        return self._descriptors.values()
+
+    def look(self) -> None:
+        if self._descriptors and select.select(list(self.descriptors()), [], [], 0)[0]:
+            self.time = time.time()
+            self.close()
+
+    def close(self) -> None:
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+        self._descriptors.clear()
 
 
 def is_of_late_ranks(output: bytes) -> bool:
@@ -258,6 +290,7 @@ class Supervisor:
         self._stop_asked: float | None = None  # when the user's first signal came
         self._kill_deadline: float | None = None  # of what was killed from here; None: nothing was
         self._stood_still = False  # and was killed for that
+        self._first_end = FirstEnd()
         self._most_ranks = 0  # of this launch, on this machine at once
         self._ranks_before = 0  # when they were last counted
         self._offset = 0  # in the events, where this launch begins
@@ -369,14 +402,17 @@ class Supervisor:
             end = self._look_how_it_ended(offset, end)
         seconds = time.monotonic() - started
         progress = newest_line(self._job) > newest or self._committed_since(offset)
-        self._events.add("exit", attempt=attempt, status=end.status, signal=end.signal, seconds=round(seconds, 3))
+        what = {"attempt": attempt, "status": end.status, "signal": end.signal, "seconds": round(seconds, 3)}
+        if end.status and self._first_end.time is not None:
+            what["since_first_end"] = round(time.time() - self._first_end.time, 6)
+        self._events.add("exit", **what)
         if end.status:
             say(f"launch {attempt} ended after {seconds:.1f} s with {_how(end.status, end.signal)}.")
         return Launch(attempt, end.status, end.signal, round(seconds, 3), progress)
 
     def _committed_since(self, offset: int) -> bool:
         """Lines in the directories of real nodes are not seen from here, but rank 0 tells of each."""
-        return any(e.get("event") == "commit" and e.get("level") != "memory" for e in self._events.since(offset))
+        return any(e.get("event") == "commit" and e.get("level") != "memory" for e in self._session_events(offset))
 
     def _look_how_it_ended(self, offset: int, end: Ending) -> Ending:
         """The status of a launcher that goes on after losses is 0 also where a signal has ended every process, and what
@@ -394,13 +430,13 @@ class Supervisor:
 
     def _session_events(self, offset: int) -> list[dict]:
         events = self._events.since(offset)
-        for path in self._job.directory.glob("*/events.jsonl"):  # of a session with a name
-            events += [e for e in Events(path.parent).since(0) if e.get("time", 0) >= self._launched_at]
+        for directory in named_sessions(self._job.directory):
+            events += [e for e in Events(directory).since(0) if e.get("time", 0) >= self._launched_at]
         return events
 
     def _repaired_since(self, offset: int) -> int:
         """Ranks that were lost, and whose loss the job has survived."""
-        return sum(int(e.get("lost", 0)) for e in self._events.since(offset) if e.get("event") == "repair")
+        return sum(int(e.get("lost", 0)) for e in self._session_events(offset) if e.get("event") == "repair")
 
     def _announce(self, attempt: int) -> None:
         job = self._job
@@ -422,9 +458,11 @@ class Supervisor:
         try:
             process = self._start(command, environment, output)
             relay = Relay(process, output)
+            self._first_end = FirstEnd()
             try:
                 self._watch(process, relay)
             finally:
+                self._first_end.close()
                 guard.end_all(self._run_id)
             relay.finish(self._is_asked_to_stop)
             return ending(job.launcher, process.wait(), relay.tail)
@@ -453,8 +491,13 @@ class Supervisor:
         self._stood_still = False
         ranks_seen = time.monotonic()
         while process.poll() is None:
-            for number in self._signals.wait(self._tick()):
+            for number in self._signals.wait(self._tick(), self._first_end.descriptors()):
                 self._pass_on(number, process)
+            self._first_end.look()
+            if not self._job.spares and self._are_awaited():
+                ranks = guard.rank_processes(self._run_id).values()
+                self._most_ranks = max(len(ranks), self._most_ranks)
+                self._first_end.watch(ranks)
             if self._job.spares:
                 ranks_seen = self._look_for_ranks(ranks_seen, process)
             if self._events.size() != events_size:
@@ -503,15 +546,18 @@ class Supervisor:
             self._kill_deadline = now
         return seen
 
+    def _are_awaited(self) -> bool:
+        """Ranks are looked for often until all have been seen: one may be lost before its session is open."""
+        return self._most_ranks < self._job.processes() and time.time() - self._launched_at < BEGINNING
+
     def _tick(self) -> float | None:
         if self._kill_deadline is not None:
             return 0.1
+        if self._are_awaited():
+            return 0.05
         if self._job.hang:
             return min(1.0, self._job.hang / 4)
-        if self._job.spares:  # looked for often until all have been seen: one may be lost before its session is open
-            are_awaited = self._most_ranks < self._job.processes() and time.time() - self._launched_at < BEGINNING
-            return 0.05 if are_awaited else 1.0
-        return None
+        return 1.0 if self._job.spares else None
 
     def _pass_on(self, number: int, process: subprocess.Popen) -> None:
         now = time.monotonic()

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -104,6 +105,15 @@ void Journal::describe(const About& about) {
   write_once(path + ".part", O_TRUNC, dump(json, 1));
   std::error_code ignored;
   std::filesystem::rename(path + ".part", path, ignored);
+}
+
+/// The directory is the one that `backstay run` reads: that of the options may be what is wrong.
+void tell_launcher(Code why) {
+  const bool always = why == Code::invalid_argument || why == Code::unknown_option || why == Code::mismatch ||
+                      why == Code::version || why == Code::corrupt;
+  const char* const read = std::getenv("BACKSTAY_DIR");
+  if (always && read != nullptr && std::getenv("_BACKSTAY_RUN_ID") != nullptr)
+    Journal(0, Log::quiet, read, "").event("refused", {});
 }
 
 }  // namespace backstay::api

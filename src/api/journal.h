@@ -6,8 +6,12 @@
 #include <vector>
 
 #include "api/options.h"
+#include "backstay/error.hpp"
 
 namespace backstay::api {
+
+/// For `backstay run`, which need not launch again what can never work. By one rank.
+void tell_launcher(Code why);
 
 /// Safe from several threads. Failures to write are not failures of the run: they are ignored.
 class Journal {

@@ -413,6 +413,21 @@ Result<std::map<std::string, std::string>> options_from_environment(const char* 
   return out;
 }
 
+namespace {
+/// Those that are given, and are of a level that is not among the chosen ones.
+std::vector<std::string> options_of_other_levels(const Values& values, const std::vector<engine::LevelConfig>& levels) {
+  std::vector<std::string> out;
+  for (const auto& option : option_table()) {
+    const std::string level = option.name.substr(0, option.name.find('.'));
+    const bool is_of_a_level = level.size() < option.name.size();
+    const bool is_chosen =
+        std::ranges::any_of(levels, [&](const auto& chosen) { return engine::level_name(chosen) == level; });
+    if (is_of_a_level && !is_chosen && values.set(option.name)) out.push_back(option.name);
+  }
+  return out;
+}
+}  // namespace
+
 Result<Settings> read_options(const std::map<std::string, std::string>& given,
                               const std::map<std::string, std::string>& environment) {
   for (const auto& [name, value] : given)
@@ -451,6 +466,7 @@ Result<Settings> read_options(const std::map<std::string, std::string>& given,
   s.kills = kills_of(values);
   for (const auto& option : option_table())
     if (!may_differ(option.name)) s.shared_values += cat(option.name, '=', values.text(option.name), '\n');
+  s.idle = options_of_other_levels(values, s.levels);
   if (!values.trouble()) return values.trouble().failure();
   return s;
 }

@@ -52,6 +52,7 @@ struct Settings {
   int spares = 0;                      ///< processes that wait to take the place of a rank that is lost
   bool errors_return = false;          ///< a loss is an error that MPI calls return, and no exception
   bool shrink = false;                 ///< without spares the ranks that are left go on
+  std::vector<std::string> idle;       ///< given options of levels that are not chosen
   std::vector<engine::LevelConfig> levels;
   std::map<std::string, UnitChoice> units;  ///< of the levels with parity, by name
   engine::Policy policy = engine::Policy::skip;

@@ -35,6 +35,14 @@ TEST(options, levels_are_sorted_cheapest_first_with_their_own_settings) {
   EXPECT_EQ(s->levels[1].keep, 5U);
 }
 
+TEST(options, what_is_given_to_levels_that_are_not_chosen_is_known) {
+  const auto s = read_options({{"levels", "shared"}, {"local.redundancy", "rs(1,1)"}, {"shared.keep", "3"}},
+                              {{"memory2.every", "5"}, {"memory.every", ""}});
+  ASSERT_TRUE(s.ok());
+  EXPECT_EQ(s->idle, (std::vector<std::string>{"memory2.every", "local.redundancy"}));
+  EXPECT_TRUE(read_options({}, {})->idle.empty());
+}
+
 TEST(options, the_constructor_wins_over_the_environment) {
   EXPECT_EQ(read_options({{"dir", "a"}}, {{"dir", "b"}})->dir, "a");
   EXPECT_EQ(read_options({}, {{"dir", "b"}})->dir, "b");

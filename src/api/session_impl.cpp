@@ -64,25 +64,14 @@ std::string absolute(const std::string& path) {
 
 // ---- open ------------------------------------------------------------------------------------------------------
 
-namespace {
-/// For `backstay run`, which need not launch again what can never work. The directory is the one that it reads: that of
-/// the options may be what is wrong.
-void tell_launcher(Code why) {
-  const bool always = why == Code::invalid_argument || why == Code::unknown_option || why == Code::mismatch ||
-                      why == Code::version || why == Code::corrupt;
-  const char* const read = std::getenv("BACKSTAY_DIR");
-  if (always && read != nullptr && std::getenv("_BACKSTAY_RUN_ID") != nullptr)
-    api::Journal(0, api::Log::quiet, read, "").event("refused", {});
-}
-}  // namespace
-
 Session::Impl::Impl(Alone, const Options& options) {
   try {
     auto alone_comm = comm::make_self_comm();
     settle(settings_of(options), *alone_comm);
     start(std::move(alone_comm));
+    say_idle_options();
   } catch (const Error& e) {
-    tell_launcher(e.code());
+    api::tell_launcher(e.code());
     throw;
   }
 }
@@ -166,7 +155,7 @@ void Session::Impl::open_mpi(MPI_Comm comm, const Result<api::Settings>& setting
   } catch (const Error& e) {
     int rank_there = 0;
     if (comm != MPI_COMM_NULL) MPI_Comm_rank(comm, &rank_there);
-    if (rank_there == 0) tell_launcher(e.code());
+    if (rank_there == 0) api::tell_launcher(e.code());
     if (e.code() == Code::comm && comm != MPI_COMM_NULL && !comm::known_losses(comm).empty())
       throw Error(Code::rank_lost,
                   cat("a process was lost while the session was opened, before losses can be repaired: start the job "
@@ -182,6 +171,10 @@ void Session::Impl::open_among(MPI_Comm comm, const Result<api::Settings>& setti
   if (between_groups != 0)
     throw Error(Code::invalid_argument,
                 "a session needs an intracommunicator: merge this one with MPI_Intercomm_merge");
+  if (comm::Crew::spares_have_ended() && comm::is_of_all_processes(comm))
+    throw Error(Code::invalid_argument,
+                "MPI_COMM_WORLD has the spares of an earlier session in it, and these ended with that session: do all "
+                "the work of a job with spares in one session");
   user_comm = comm;
   int provided = MPI_THREAD_SINGLE;
   MPI_Query_thread(&provided);
@@ -194,6 +187,7 @@ void Session::Impl::open_among(MPI_Comm comm, const Result<api::Settings>& setti
     open_with_spares(comm);
   else
     start(std::move(all));
+  say_idle_options();
   if (settings_.shrink && settings_.spares == 0)
     journal_->say(
         "the option shrink is on and spares is 0: only a job with spares goes on after a loss; give it at least one");
@@ -525,6 +519,12 @@ void Session::Impl::end_last(bool completed) {
   engine_->after(computation, completed);
 }
 
+void Session::Impl::say_idle_options() {
+  for (const auto& name : settings_.idle)
+    journal_->say(
+        cat("the option ", name, " is given, and the option levels does not name that level: it does nothing"));
+}
+
 Outcome Session::Impl::checkpoint(bool forced) {
   require_no_init("checkpoint()");
   if (places_itself() && !forced) {
@@ -619,25 +619,19 @@ Resumed Session::Impl::resume() {
         "the option place=best is for programs that call replay() instead of resume(): checkpoints are taken where "
         "checkpoint() is called");
   was_resumed_ = true;
+  keep_what_the_body_protects();
   return found(engine_->resume());
 }
 
 /// What resume() or replay() has found is told.
 Resumed Session::Impl::found(const Result<Resumed>& outcome) {
-  if (!outcome && rank == 0 && !must_resume_) tell_launcher(outcome.failure().code);
+  if (!outcome && rank == 0 && !must_resume_) api::tell_launcher(outcome.failure().code);
   const auto found = value_here(outcome);
-  engine_->make_ready();
   const bool back = !found && must_resume_;
-  if (back && !beginning_)
-    throw Error(
-        Code::rank_lost,
-        "a rank was lost, and there is no line to roll back to: start the job again (call resume() inside loop())");
+  if (back) go_back_to_the_beginning();
+  engine_->make_ready();
   must_resume_ = false;
-  if (back) {
-    journal_->say("no line was whole yet: back to where loop() began");
-    journal_->event("fresh", {});
-    return found;
-  }
+  if (back) return found;
   if (!found) {
     journal_->say(cat("no checkpoint in ", settings_.dir, ": a fresh start"));
     journal_->event("fresh", {});

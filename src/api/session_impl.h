@@ -152,13 +152,14 @@ class Session::Impl {
   void note_repair(const comm::Verdict& meeting);
   void save_what_memory_holds(bool speaks);
   void say_repairs();
+  void say_idle_options();
   void require_that_init_can_be_recorded() const;
   void record_together(const std::function<void()>& phase);
   void record(const std::function<void()>& phase);
   void replay(const std::function<void()>& phase);
   void find_logs();
   static std::string lost_ranks(const comm::Verdict& meeting);
-  static std::string nobody_goes_on(const comm::Verdict& meeting, bool any_is_left);
+  [[nodiscard]] std::string nobody_goes_on(const comm::Verdict& meeting, bool any_is_left) const;
   comm::MpiOptions mpi_options();
   std::unique_ptr<comm::Courier> courier_;
   std::chrono::steady_clock::time_point pumped_ = std::chrono::steady_clock::now();
@@ -206,7 +207,11 @@ class Session::Impl {
   [[nodiscard]] std::uint64_t counted_commits() const;
   /// Forgets what is protected from now on, when it is called.
   std::function<void()> what_was_protected();
+  void begin_loop();
+  void bar_spares();
   void keep_beginning();
+  void keep_what_the_body_protects();
+  void go_back_to_the_beginning();
   [[nodiscard]] bool a_rank_is_lost() const;
   [[nodiscard]] std::size_t repairs_begun() const;
   /// The same, and MPI is asked: where the program leaves its body.
@@ -332,9 +337,23 @@ class Session::Impl {
   std::size_t reported_ = 0;  // failures said
   bool in_call_ = false;      // checkpoint() or resume() is under way, which may call the program's functions
   bool stop_said_ = false;
-  int loops_ = 0;  // loop() inside loop()
-  /// What the regions held when loop() began, until a line can take its place.
-  std::optional<engine::Capture> beginning_;
+  int loops_ = 0;        // loop() inside loop()
+  int loops_ended_ = 0;  // of those that are not inside
+  /// What protected memory held at one moment.
+  struct Held {
+    std::set<std::string> names;
+    engine::Capture regions, statics;
+  };
+  /// To go back to until the first line is whole.
+  struct Beginning {
+    Held at_loop;                   ///< what was protected then
+    std::optional<Held> at_resume;  ///< what the body had protected by itself when it first called resume()
+    int rank = 0, size = 0;         ///< then
+    std::string missing;            ///< why it could not be kept
+  };
+  [[nodiscard]] Result<void> hold(Held& target, const std::set<std::string>& but) const;
+  [[nodiscard]] Result<void> put_back(Held& held);
+  std::optional<Beginning> beginning_;
   std::uint64_t saved_statics_ = 0;  // by the engine before this one
   bool must_resume_ = false;         // a rank was replaced, and resume() was not called since
   pid_t process_ = getpid();         // a child made by fork() has the session's memory, and none of its threads

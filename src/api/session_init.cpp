@@ -127,7 +127,9 @@ void Session::Impl::record(const std::function<void()>& phase) {
     throw RankLost{};
   }
   if (log) logs_.push_back(std::move(*log));
-  value_here(engine_->keep_log(log ? Result<std::string>(encode(logs_)) : log.failure()));
+  const auto kept = engine_->keep_log(log ? Result<std::string>(encode(logs_)) : log.failure());
+  if (!kept && rank == 0) api::tell_launcher(kept.failure().code);
+  value_here(kept);
 }
 
 namespace {

@@ -41,7 +41,7 @@ void Session::Impl::loop(const std::function<void()>& body) {
   const auto forget_what_it_protected = what_was_protected();
   const auto outside = regions_.names();
   outside_ = {outside.begin(), outside.end()};
-  if (repairs() && loops_ == 1) keep_beginning();
+  if (repairs() && loops_ == 1) begin_loop();
 #if BACKSTAY_HAVE_MPI
   std::optional<comm::Crew::Catching> catching;
   if (crew_ && loops_ == 1 && !settings_.errors_return) catching.emplace(*crew_, __builtin_frame_address(0));
@@ -68,10 +68,13 @@ void Session::Impl::loop(const std::function<void()>& body) {
       if (loops_ > 1 || left_by_error_) throw;
       left_by = std::current_exception();
     }
-    if (come_together(finished)) return;
+    if (come_together(finished)) {
+      ++loops_ended_;
+      return;
+    }
     left_by = nullptr;
     forget_what_it_protected();
-    if (beginning_) value_or_throw(engine::put_back_regions(regions_, *beginning_));
+    if (beginning_ && beginning_->missing.empty()) value_or_throw(put_back(beginning_->at_loop));
   }
 }
 
@@ -85,12 +88,69 @@ std::function<void()> Session::Impl::what_was_protected() {
   };
 }
 
+/// All that is protected now, but for regions of these names.
+Result<void> Session::Impl::hold(Held& target, const std::set<std::string>& but) const {
+  for (const bool are_static : {false, true}) {
+    std::vector<engine::Wanted> wanted;
+    for (const auto& spec : (are_static ? statics_ : regions_).specs()) {
+      if (but.contains(spec.name)) continue;
+      wanted.push_back({&spec});
+      target.names.insert(spec.name);
+    }
+    BACKSTAY_TRY(engine::capture_more(wanted, {rank, 1, 0}, are_static ? target.statics : target.regions));
+  }
+  return {};
+}
+
+Result<void> Session::Impl::put_back(Held& held) {
+  BACKSTAY_TRY(engine::put_back_regions(regions_, held.regions));
+  return engine::put_back_regions(statics_, held.statics);
+}
+
+/// A spare would come to the first one.
+void Session::Impl::begin_loop() {
+  if (loops_ended_ == 0) return keep_beginning();
+  beginning_.reset();
+  if (loops_ended_ > 1) return;
+  journal_->say(
+      "loop() is called for the second time in this session, where a spare cannot follow: a rank that is lost from "
+      "here "
+      "on ends the job, which can be started again; put all that is to be repaired into the body of one loop()");
+  bar_spares();
+}
+
 /// Until the first line is whole there is nothing else to roll back to. It is put back before the body begins again, so
 /// that what the body makes before resume() stays.
 void Session::Impl::keep_beginning() {
   if (counted_commits() > 0) return;
-  beginning_.emplace();
-  value_or_throw(engine::capture_regions(regions_, {rank, 1, 0}, *beginning_));
+  const auto kept = hold(beginning_.emplace().at_loop, {});
+  if (!kept) beginning_->missing = kept.failure().what;
+}
+
+/// Memory that lives longer than the body, and is protected by it, is as the body found it when it calls resume() for
+/// the first time, and is put back there.
+void Session::Impl::keep_what_the_body_protects() {
+  if (!beginning_ || beginning_->at_resume || !beginning_->missing.empty()) return;
+  beginning_->rank = rank;
+  beginning_->size = size;
+  const auto kept = hold(beginning_->at_resume.emplace(), beginning_->at_loop.names);
+  if (!kept) beginning_->missing = kept.failure().what;
+}
+
+/// Where fewer ranks are left the body has set up other parts than before.
+void Session::Impl::go_back_to_the_beginning() {
+  if (!beginning_)
+    throw Error(
+        Code::rank_lost,
+        "a rank was lost, and there is no line to roll back to: start the job again (call resume() inside loop())");
+  if (!beginning_->missing.empty())
+    throw Error(Code::rank_lost, cat("a rank was lost before a line was whole, and what loop() began with could not be "
+                                     "kept: ",
+                                     beginning_->missing, "; start the job again"));
+  if (beginning_->at_resume && beginning_->rank == rank && beginning_->size == size)
+    value_or_throw(put_back(*beginning_->at_resume));
+  journal_->say("no line was whole yet: back to where loop() began");
+  journal_->event("fresh", {});
 }
 
 #if !BACKSTAY_HAVE_MPI
@@ -105,6 +165,7 @@ void Session::Impl::leave_if_lost() {}
 void Session::Impl::init(const std::function<void()>& phase) { phase(); }
 bool Session::Impl::come_together(bool finished) { return finished; }
 void Session::Impl::let_spares_go() {}
+void Session::Impl::bar_spares() {}
 void Session::Impl::fit_to_those_left(engine::LevelConfig&, int) {}
 #else
 
@@ -156,9 +217,7 @@ comm::FailureUnits Session::Impl::own_units() const {
 }
 
 void Session::Impl::open_with_spares(MPI_Comm comm) {
-  int same = MPI_UNEQUAL;
-  MPI_Comm_compare(comm, MPI_COMM_WORLD, &same);
-  if (same != MPI_IDENT && same != MPI_CONGRUENT)
+  if (!comm::is_of_all_processes(comm))
     throw Error(Code::invalid_argument,
                 "the option spares is for sessions on all processes of the job: this one's communicator has not all of "
                 "MPI_COMM_WORLD");
@@ -213,6 +272,8 @@ void Session::Impl::stand_by() {
   }
 }
 
+void Session::Impl::bar_spares() { crew_->roll_back_no_more(); }
+
 /// The last meeting: spares end with the session.
 void Session::Impl::let_spares_go() {
   if (!crew_ || crew_is_gone_ || std::uncaught_exceptions() > 0) return;
@@ -241,8 +302,14 @@ std::string Session::Impl::lost_ranks(const comm::Verdict& meeting) {
 }
 
 /// Ranks of which none is left may have ended for a reason, and said so.
-std::string Session::Impl::nobody_goes_on(const comm::Verdict& meeting, bool any_is_left) {
-  return cat(lost_ranks(meeting), " lost, and no spare is left to take the place: start the job again; ",
+std::string Session::Impl::nobody_goes_on(const comm::Verdict& meeting, bool any_is_left) const {
+  const auto spares = static_cast<std::size_t>(std::count_if(
+      meeting.replaced.begin(), meeting.replaced.end(), [](const auto& replaced) { return replaced.by_number >= 0; }));
+  const std::string why = loops_ended_ > 0 ? " lost in a loop() that is not the first one of the session"
+                          : spares == 0    ? " lost, and no spare is left to take the place"
+                                           : cat(" lost, and only ", counted(spares, "spare"),
+                                                 spares == 1 ? " is" : " are", " left to take the places");
+  return cat(lost_ranks(meeting), why, ": start the job again; ",
              any_is_left ? "it goes on from the newest line that is left, or from its beginning"
                          : "it goes on from the newest line that is left, unless a rank has said why not");
 }

@@ -33,6 +33,7 @@ Resumed Session::Impl::replay() {
     throw Error(
         Code::invalid_argument,
         "replay() was called after a computation or checkpoint(): it is where the way begins, so call it before");
+  keep_what_the_body_protects();
   way_.emplace(&ahead);
   begin_way();
   if (settings_.places_itself && !watcher_) watcher_.emplace();

@@ -15,11 +15,18 @@ namespace backstay::comm {
 /// from several threads; what calls MPI comes from threads that may.
 class Alarm {
  public:
+  Alarm() = default;
+  Alarm(const Alarm&) = delete;
+  Alarm& operator=(const Alarm&) = delete;
+  ~Alarm();
   /// Calls MPI if the alarm has been rung.
   void watch(MPI_Comm comm);
   void forget(MPI_Comm comm);
   [[nodiscard]] bool watches(MPI_Comm comm);
-  /// A communicator of several processes, those of one that is watched, in the same order.
+  /// One of the same processes is made from one that is watched, in a way in which nobody sees its end.
+  void expect_one_of(MPI_Comm comm);
+  [[nodiscard]] bool expects_any();
+  /// A communicator of several processes, those of one that is watched or of one that is expected, in the same order.
   [[nodiscard]] bool watches_one_like(MPI_Comm comm);
   void ring();
   /// The same from a thread that may not call MPI: the next ring_if_asked() does it.
@@ -34,6 +41,7 @@ class Alarm {
  private:
   std::mutex mutex_;
   std::vector<MPI_Comm> watched_;
+  std::vector<MPI_Group> expected_;
   std::chrono::steady_clock::time_point newest_{};  ///< when the last of them was made
   std::chrono::steady_clock::time_point rung_since_{};
   std::atomic<bool> rung_{false};

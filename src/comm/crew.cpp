@@ -21,6 +21,7 @@ namespace backstay::comm {
 namespace {
 /// An MPI error handler gets nothing but the communicator. Spares belong to a whole job, so a process has one crew.
 std::atomic<Crew*> crew_of_this_process{nullptr};
+std::atomic<bool> was_mustered{false};
 
 constexpr int nobody_failed = 1;
 
@@ -66,6 +67,7 @@ Result<std::unique_ptr<Crew>> Crew::muster(MPI_Comm all, const CrewOptions& opti
   MPI_Comm workers = MPI_COMM_NULL;
   BACKSTAY_TRY(crew->split_workers(own, crew->rank_, workers));
   crew->adopt(workers);
+  was_mustered = true;
   return crew;
 }
 
@@ -119,7 +121,15 @@ void Crew::on_error(MPI_Comm* comm, int* code, ...) {
     MPI_Comm_call_errhandler(MPI_COMM_WORLD, *code);
 }
 
+bool is_of_all_processes(MPI_Comm comm) {
+  int same = MPI_UNEQUAL;
+  if (comm != MPI_COMM_NULL) MPI_Comm_compare(comm, MPI_COMM_WORLD, &same);
+  return same == MPI_IDENT || same == MPI_CONGRUENT;
+}
+
 Crew* Crew::present() { return crew_of_this_process; }
+
+bool Crew::spares_have_ended() { return was_mustered && present() == nullptr; }
 
 void Crew::note_made(MPI_Comm from, MPI_Comm made) {
   if (!repairs_ || made == MPI_COMM_NULL || OurCall::is_under_way()) return;
@@ -128,6 +138,22 @@ void Crew::note_made(MPI_Comm from, MPI_Comm made) {
   alarm()->watch(made);
   const std::lock_guard lock(alarm_mutex_);
   made_.emplace_back(made, repairs_done_);
+}
+
+void Crew::note_unseen_making(MPI_Comm from) {
+  if (repairs_ && !OurCall::is_under_way() && alarm()->watches(from)) alarm()->expect_one_of(from);
+}
+
+void Crew::note_made_of(MPI_Group group, MPI_Comm made) {
+  if (!repairs_ || made == MPI_COMM_NULL || OurCall::is_under_way()) return;
+  MPI_Group workers = MPI_GROUP_NULL, common = MPI_GROUP_NULL;
+  int same = MPI_UNEQUAL;
+  MPI_Comm_group(workers_, &workers);
+  MPI_Group_intersection(group, workers, &common);
+  MPI_Group_compare(common, group, &same);
+  MPI_Group_free(&workers);
+  if (common != MPI_GROUP_EMPTY) MPI_Group_free(&common);
+  if (same != MPI_UNEQUAL) note_made(MPI_COMM_NULL, made);
 }
 
 void Crew::note_freed(MPI_Comm made) {
@@ -266,7 +292,7 @@ Result<Verdict> Crew::meet(Word word) {
 /// Of the communicators that the alarm watches. Those that are made while nobody looks have them: mpi4py reduces Python
 /// objects in a hidden one. Who waits there for this rank would wait for ever, as no process of it has died.
 void Crew::revoke_duplicates() {
-  if (message_log::can_record()) return;  // all makings are seen
+  if (message_log::can_record() && !alarm()->expects_any()) return;  // all makings are seen
   const OurCall ours;
   std::vector<MPI_Comm> hidden;
   for (MPI_Comm comm : all_communicators())
@@ -343,7 +369,7 @@ Result<bool> Crew::try_repair(MPI_Comm among, Word word, double waited, Round& r
   int size = 0;
   MPI_Comm_size(among, &size);
   MPI_Comm_rank(among, &round.me);
-  const Survivor mine{number_, rank_, options_.node, word, waited, options_.units};
+  const Survivor mine{number_, rank_, options_.node, word, waited, options_.units, may_roll_back_};
   auto& all = round.survivors;
   all.resize(static_cast<std::size_t>(size));
   BACKSTAY_TRY(check(MPI_Allgather(&mine, sizeof(Survivor), MPI_BYTE, all.data(), sizeof(Survivor), MPI_BYTE, among)));

@@ -34,6 +34,9 @@ struct Verdict {
   double seconds = 0;   ///< from the coming of the first rank to its end
 };
 
+/// It has all processes of MPI_COMM_WORLD, in the same order.
+bool is_of_all_processes(MPI_Comm comm);
+
 /// All processes of a job: N work and are its ranks, and S spares wait to take the place of one that dies.
 ///
 /// All processes that live meet in meet(): workers when they have left loop(), whether at its end or because a rank was
@@ -55,6 +58,9 @@ class Crew {
   ~Crew();
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
+
+  /// From here on nobody is replaced: a loss ends with Fate::lost.
+  void roll_back_no_more() { may_roll_back_ = false; }
 
   /// Losses can be repaired: this MPI survives them.
   [[nodiscard]] bool repairs() const { return repairs_; }
@@ -83,8 +89,14 @@ class Crew {
 
   /// The crew of this process; null: none.
   static Crew* present();
+  /// There was one: nobody can meet the spares in MPI_COMM_WORLD any more.
+  static bool spares_have_ended();
   /// The program made `made` from `from` (MPI_COMM_NULL: somewhere else), or frees `made`.
   void note_made(MPI_Comm from, MPI_Comm made);
+  /// `made` from no other one, of the processes of `group`: noted if all of these are workers.
+  void note_made_of(MPI_Group group, MPI_Comm made);
+  /// It makes one of the same processes from `from`, and nobody sees when that is done.
+  void note_unseen_making(MPI_Comm from);
   void note_freed(MPI_Comm made);
   /// While it lives, a process that has taken a lost rank's place ends after twice the time-out: it waits for ranks
   /// that have kept their communicator. Null: nothing of the kind.
@@ -146,6 +158,7 @@ class Crew {
   std::vector<std::pair<MPI_Comm, int>> made_;  ///< by the program, and after how many repairs; guarded by alarm_mutex_
   bool repairs_ = false;
   bool began_as_spare_ = false;
+  bool may_roll_back_ = true;
   int number_ = 0;
   int rank_ = -1;
   int worker_count_ = 0;

@@ -3,8 +3,8 @@
 //
 // These are the MPI functions that make and free communicators, under their own names, in the way that MPI's profiling
 // interface is made for; each calls MPI's under the name PMPI_.... They are seen by programs in C and C++ that are
-// linked with backstay before MPI, which CMake's target does. What else makes communicators (Fortran, mpi4py,
-// MPI_Comm_idup) is named to Session::include().
+// linked with backstay before MPI, which CMake's target does. What else makes communicators (Fortran, mpi4py) is named
+// to Session::include(). Of MPI_Comm_idup only the beginning is seen: what it makes is looked for when a rank is lost.
 #include <mpi.h>
 
 #include <memory>
@@ -53,6 +53,13 @@ int made_by(MPI_Comm from, const MPI_Comm* made, const Make& make) {
   Crew* const crew = Crew::present();
   const auto watch = crew == nullptr ? nullptr : crew->watch_over_making();
   return made_from(from, made, make());
+}
+
+/// The making of a communicator from `from`, of which nobody sees the end.
+template <class Start>
+int unseen(MPI_Comm from, const Start& start) {
+  if (Crew* const crew = Crew::present()) crew->note_unseen_making(from);
+  return start();
 }
 
 /// The making of `*made` from call.comm.
@@ -106,10 +113,25 @@ int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* made) {
 
 int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* made, MPI_Request* request) {
   const auto real = [&] { return PMPI_Comm_idup(comm, made, request); };
-  if (quiet()) return real();
+  if (quiet()) return unseen(comm, real);
   return logged_start({"MPI_Comm_idup", comm, "", {}, Use::starts}, request, real,
                       {.name = "MPI_Comm_idup", .from = comm, .made = made});
 }
+
+#ifdef BACKSTAY_HAS_MPI_4
+int MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* made, MPI_Request* request) {
+  const auto real = [&] { return PMPI_Comm_idup_with_info(comm, info, made, request); };
+  return quiet() ? unseen(comm, real) : refused("MPI_Comm_idup_with_info", comm, real);
+}
+
+int MPI_Comm_create_from_group(MPI_Group group, const char* tag, MPI_Info info, MPI_Errhandler handler,
+                               MPI_Comm* made) {
+  const int code = PMPI_Comm_create_from_group(group, tag, info, handler, made);
+  Crew* const crew = Crew::present();
+  if (crew != nullptr && code == MPI_SUCCESS) crew->note_made_of(group, *made);
+  return code;
+}
+#endif
 
 int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* made) {
   const auto real = [&] { return PMPI_Comm_split(comm, color, key, made); };

@@ -9,6 +9,12 @@ bool anybody_says(const std::vector<Survivor>& survivors, Word word) {
   return std::any_of(survivors.begin(), survivors.end(), [&](const Survivor& s) { return s.word == word; });
 }
 
+/// Beyond the loop in which ranks are replaced: it cannot roll back.
+bool anybody_has_gone_on(const std::vector<Survivor>& survivors) {
+  return anybody_says(survivors, Word::closing) ||
+         std::any_of(survivors.begin(), survivors.end(), [](const Survivor& s) { return !s.may_roll_back; });
+}
+
 std::vector<int> lost_ranks(const std::vector<Survivor>& survivors, int workers) {
   std::vector<int> lost;
   for (int rank = 0; rank < workers; ++rank)
@@ -68,8 +74,7 @@ RepairPlan plan_repair(const std::vector<Survivor>& survivors, int workers, bool
   const bool failed = !lost.empty() || anybody_says(survivors, Word::failed);
   plan.same_ranks = !failed;
   if (failed)
-    // Who has left the loop cannot roll back.
-    plan.fate = anybody_says(survivors, Word::closing) || (!replaced && !may_shrink) ? Fate::lost : Fate::again;
+    plan.fate = anybody_has_gone_on(survivors) || (!replaced && !may_shrink) ? Fate::lost : Fate::again;
   else
     plan.fate = anybody_says(survivors, Word::finished) ? Fate::finished : Fate::closed;
   if (!replaced && may_shrink) number_anew(plan);

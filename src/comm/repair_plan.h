@@ -35,6 +35,7 @@ struct Survivor {
   Word word = Word::waiting;
   double waited = 0;  ///< seconds since it came, when all met; of a spare 0
   FailureUnits units = {};
+  bool may_roll_back = true;  ///< what takes a place of its crew comes to where it goes on
 };
 
 struct Replaced {

@@ -82,6 +82,17 @@ TEST(RepairPlan, who_closes_cannot_roll_back) {
   EXPECT_EQ(plan_repair(crew_without({}, Word::closing), 4, false).fate, Fate::closed);
 }
 
+TEST(RepairPlan, a_rank_beyond_the_first_loop_cannot_roll_back) {
+  auto crew = crew_without({1});
+  crew[2].may_roll_back = false;
+  const auto plan = plan_repair(crew, 4, false);
+  EXPECT_EQ(plan.fate, Fate::lost);
+  EXPECT_EQ(plan.replaced[0].by_number, 4) << "not for want of a spare";
+  crew = crew_without({4}, Word::finished);
+  for (auto& survivor : crew) survivor.may_roll_back = survivor.rank < 0;
+  EXPECT_EQ(plan_repair(crew, 4, false).fate, Fate::finished) << "a spare is nobody's loss";
+}
+
 TEST(RepairPlan, spares_can_take_over_the_whole_job) {
   EXPECT_EQ(plan_repair(crew_without({0, 1, 2, 3}), 4, false).fate, Fate::lost);
   const auto plan = plan_repair(crew_without({0, 1, 2, 3}), 2, false);

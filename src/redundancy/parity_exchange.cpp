@@ -239,7 +239,8 @@ Result<void> exchange_shards(comm::Comm& comm, const ParityGroup& group, int par
   Result<void> outcome;
   for (const auto& wave : waves) {
     auto done = WaveExchange(comm, group, stripes, *code, wave, access, piece).run(chunk);
-    if (!done && done.failure().code == Code::comm) return done;
+    // Members are apart now, and messages of this wave still on their way.
+    if (!done && (done.failure().code == Code::comm || done.failure().code == Code::timeout)) return done;
     if (outcome && !done) outcome = done;
   }
   return outcome;

@@ -27,9 +27,9 @@ Result<std::vector<ParityGroup>> plan_groups(const std::vector<int>& units, int 
   std::map<int, std::vector<int>> by_unit;
   for (std::size_t rank = 0; rank < units.size(); ++rank) by_unit[units[rank]].push_back(static_cast<int>(rank));
   if (by_unit.size() < static_cast<std::size_t>(p) + 1)
-    return fail(Code::invalid_argument, "parity for ", p,
-                " lost failure units needs ranks (spares do not count) in at least ", p + 1,
-                " of them, and this job has ranks in ", by_unit.size(), ": choose fewer parities or smaller units");
+    return fail(Code::invalid_argument, "parity for ", p, p == 1 ? " lost failure unit" : " lost failure units",
+                " needs ranks (spares do not count) in at least ", p + 1, " of them, and this job has ranks in ",
+                by_unit.size(), ": choose fewer parities or smaller units");
   // Unit after unit, dealt out in turn: ranks of one unit follow each other, and there are at least as many groups as
   // a unit has ranks, so no two of them meet.
   std::size_t count = (units.size() + static_cast<std::size_t>(k + p) - 1) / static_cast<std::size_t>(k + p);

@@ -91,6 +91,16 @@ def test_what_does_not_belong_in_a_phase_is_said(tmp_path, monkeypatch, does, se
 
 
 @needs_ulfm
+def test_a_phase_that_is_refused_is_not_launched_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("SETTER_DOES", "window")
+    options = {"levels": "memory", "memory__redundancy": "rs(2,1)", "every": 10}
+    ended = run(tmp_path, "-n", 3, "--spares", 1, "--nodes", 4, program=SETTER, words=("300",), **options)
+    assert ended.returncode != 0 and "MPI_Win_create" in ended.stderr
+    assert "the job is not launched again, which would be refused as well" in ended.stderr, ended.stderr
+    assert "launch 2" not in ended.stderr
+
+
+@needs_ulfm
 def test_a_replacement_that_makes_other_calls_is_told_so(tmp_path, monkeypatch):
     ended = start(tmp_path, monkeypatch, does="more", dies="2,150")
     assert ended.returncode != 0

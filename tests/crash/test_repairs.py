@@ -22,6 +22,7 @@ from backstay.mpirun import find
 
 BUILD = Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", kills.ROOT / "build" / "dev")) / "tests" / "crash"
 STEPPER, LOOPER, THROWER = BUILD / "stepper", BUILD / "looper", BUILD / "thrower"
+BEGINNINGS = BUILD / "beginnings"
 PLACER, SETTINGS_OF_MPI = BUILD / "placer", BUILD / "settings_of_mpi"
 LATE_MESSAGES = BUILD / "late_messages"
 COMMAND = shlex.split(
@@ -140,6 +141,20 @@ FEWER = {  # ranks, processes, nodes, level, its options, who is lost
         "level local has one parity from here on: it is spread over 2 failure units now",
     ),
 }
+
+
+@needs_ulfm
+@pytest.mark.parametrize("how", ["idup", "group"])
+def test_a_loss_wakes_who_waits_in_a_communicator_whose_making_nobody_saw(tmp_path, how):
+    """Ranks 2 and 3 talk to each other alone, and have lost nobody."""
+    program = {"program": THROWER, "words": ("-1", how), "levels": "memory"}
+    alone = result(run(tmp_path / "a", "-n", 4, **program), "sum")
+    start = time.monotonic()
+    ended = run(tmp_path / "b", "-n", 4, "--spares", 2, "--nodes", 6, "--kill", "1@5,2@9", **program, every=2,
+                memory__redundancy="rs(2,1)")  # fmt: skip
+    assert result(ended, "sum") == alone, ended.stderr
+    assert ended.stderr.count("together again") == 2 and "launch 2" not in ended.stderr, ended.stderr
+    assert time.monotonic() - start < 20, "it took as long as the option timeout"
 
 
 @needs_ulfm
@@ -281,6 +296,44 @@ def test_a_rank_that_is_lost_before_the_first_line_brings_all_back_to_where_loop
     assert result(ended) == undisturbed, ended.stderr
     assert "launch 2" not in ended.stderr
     assert "1 failure: the job stood still for" in ended.stderr
+
+
+@needs_ulfm
+@pytest.mark.parametrize("how", ["inside", "static", "replay"])
+@pytest.mark.parametrize("kills", ["1@1", "1@1,2@opening,3@repair"], ids=["one", "three"])
+def test_before_the_first_line_all_begin_with_what_they_began_with(tmp_path, how, kills):
+    """The steps before the first checkpoint(), at which ranks are lost, have changed all that is protected."""
+    given = {"program": BEGINNINGS, "words": (how,), "levels": "shared"}
+    alone = result(run(tmp_path / "alone", "-n", 4, **given), "sum")
+    ended = run(tmp_path, "-n", 4, "--spares", 3, "--kill", kills, **given)
+    assert result(ended, "sum") == alone, ended.stderr
+    assert "no line was whole yet: back to where loop() began" in ended.stderr, ended.stderr
+    assert "launch 2" not in ended.stderr
+
+
+@needs_ulfm
+@pytest.mark.parametrize("kill", ["1@1", "1@3", "1@4"], ids=["first", "second", "second_late"])
+def test_a_loss_in_a_second_loop_ends_the_launch_at_once(tmp_path, kill):
+    """Ranks are replaced in the first one: a spare would come to that."""
+    given = {"program": BEGINNINGS, "words": ("twice",), "levels": "shared", "every": 1}
+    alone = result(run(tmp_path / "alone", "-n", 3, **given), "sum")
+    start = time.monotonic()
+    ended = run(tmp_path, "-n", 3, "--spares", 1, "--kill", kill, **given)
+    assert result(ended, "sum") == alone, ended.stderr
+    assert time.monotonic() - start < 20, "it took as long as the option timeout"
+    assert "loop() is called for the second time in this session, where a spare cannot follow" in ended.stderr
+    in_the_second = "rank 1 was lost in a loop() that is not the first one of the session: start the job again"
+    assert (in_the_second in ended.stderr) == ("launch 2" in ended.stderr) == (kill != "1@1"), ended.stderr
+
+
+@needs_ulfm
+def test_a_second_session_is_refused_where_the_spares_of_the_first_have_ended(tmp_path):
+    ended = run(tmp_path, "-n", 2, "--spares", 1, "--relaunch", 0, program=BEGINNINGS, words=("sessions",))
+    assert ended.returncode == 3, ended.stderr
+    sentence = (
+        "beginnings: MPI_COMM_WORLD has the spares of an earlier session in it, and these ended with that session"
+    )
+    assert ended.stderr.count(sentence) == 2, ended.stderr
 
 
 @needs_ulfm
@@ -666,6 +719,13 @@ def test_a_job_shrinks_to_one_rank_and_keeps_its_newest_line(tmp_path):
     told = subprocess.run([*COMMAND, "report", tmp_path / "b" / "ck", "--json"], capture_output=True, timeout=LIMIT)
     losses = [loss["how"].partition(", resumed")[0] for loss in json.loads(told.stdout)["failures"]]
     assert losses == ["replaced by spares", *3 * ["the ranks that were left went on"]]
+
+
+def test_options_of_levels_that_are_not_chosen_are_said_to_do_nothing(tmp_path):
+    given = {"levels": "shared", "local__redundancy": "rs(1,1)"}
+    ended = run(tmp_path, "-n", 2, program=LOOPER, words=("20",), **given)
+    sentence = "backstay: the option local.redundancy is given, and the option levels does not name that level"
+    assert ended.returncode == 0 and ended.stderr.count(sentence) == 1, ended.stderr
 
 
 @needs_ulfm

@@ -1,7 +1,8 @@
-// thrower STEP [partitioned|destructor|noexcept]: all ranks count to 20, and throw at STEP. `main` catches what is
-// thrown, when the session is gone, ends MPI, and returns 3 then; else rank 0 prints "sum S". Partitioned: before that
-// each sends a number to itself in that way. Destructor, noexcept: most of the messages are waited for where no
-// exception gets out.
+// thrower STEP [partitioned|destructor|noexcept|idup|group]: all ranks count to 20, and throw at STEP. `main` catches
+// what is thrown, when the session is gone, ends MPI, and returns 3 then; else rank 0 prints "sum S". Partitioned:
+// before that each sends a number to itself in that way. Destructor, noexcept: most of the messages are waited for
+// where no exception gets out. Idup, group: they are sent in communicators of two, made by MPI_Comm_idup or
+// MPI_Comm_create_from_group.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -27,6 +28,29 @@ void send_in_parts([[maybe_unused]] MPI_Comm comm) {
 #endif
 }
 
+/// Of this rank and its neighbour, made as `how` says.
+MPI_Comm pair_of(MPI_Comm comm, const std::string& how) {
+  int rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm half = MPI_COMM_NULL, pair = MPI_COMM_NULL;
+  MPI_Comm_split(comm, rank / 2, rank, &half);
+  if (how == "idup") {
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Comm_idup(half, &pair, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }
+#if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
+  if (how == "group") {
+    MPI_Group group = MPI_GROUP_NULL;
+    MPI_Comm_group(half, &group);
+    MPI_Comm_create_from_group(group, "pair", MPI_INFO_NULL, MPI_ERRORS_RETURN, &pair);
+    MPI_Group_free(&group);
+  }
+#endif
+  MPI_Comm_free(&half);
+  return pair;
+}
+
 struct MeetsAtItsEnd {
   MPI_Comm comm;
   explicit MeetsAtItsEnd(MPI_Comm of) : comm(of) {}
@@ -46,12 +70,15 @@ void work(int throws_at, const std::string& how) {
     session.protect("step", step);
     session.resume();
     if (how == "partitioned") send_in_parts(session.comm());
+    const bool in_pairs = how == "idup" || how == "group";
+    const MPI_Comm pair = in_pairs ? pair_of(session.comm(), how) : MPI_COMM_NULL;
     while (step < 20) {
       session.checkpoint();
       for (int i = 0; i < 1000; ++i) {
         const std::string text(100, 'a');  // something to clean up
         if (how == "destructor") const MeetsAtItsEnd here(session.comm());
         if (how == "noexcept") meet_quietly(session.comm());
+        if (in_pairs) MPI_Barrier(pair);
       }
       MPI_Barrier(session.comm());
       ++step;

@@ -53,6 +53,33 @@ def test_losses_are_told_with_what_they_cost(tmp_path):
     assert (shared["lines"], shared["bytes_per_second"], shared["given_up"]) == (1, 2000, 1)
 
 
+def test_what_the_launcher_takes_to_end_behind_a_loss_is_no_work(tmp_path):
+    late = [(t, name, e | {"since_first_end": 2} if t == 25 else e) for t, name, e in LAUNCHED_AGAIN]
+    ended, _ = backstay("report", write(tmp_path / "ck", late), "--json").json["failures"]
+    assert (ended["time"], ended["stood_still"], ended["lost_work"]) == (23, 5, 13)
+
+
+def test_a_session_with_a_name_is_told_with_its_launches(tmp_path):
+    """From its own directory and from that of the job; two sessions of one job are told one at a time."""
+    by_run = [event for event in LAUNCHED_AGAIN if event[1] in {"launch", "exit"}]
+    by_session = [event for event in LAUNCHED_AGAIN if event not in by_run]
+    job = write(tmp_path / "ck", by_run)
+    write(job / "foo", by_session)
+    expected = backstay("report", write(tmp_path / "unnamed", LAUNCHED_AGAIN), "--json").json
+    for directory in (job, job / "foo"):
+        told = backstay("report", directory, "--json").json
+        assert told | {"directory": ""} == expected | {"directory": ""}
+    write(job / "bar", by_session)
+    sentence = f"{job} has several sessions: name the directory of one, {job / 'bar'} or {job / 'foo'}."
+    assert sentence in sentence_of(backstay("report", job)).replace("\n", " ")
+    assert backstay("report", job / "foo", "--json").json["launches"] == 2
+    # A later run is another session's.
+    lines = [{"time": 1.8e9, "event": "launch", "attempt": 1}, {"time": 1.8e9 + 1, "event": "exit", "status": 0}]
+    with (job / "events.jsonl").open("a") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+    assert backstay("report", job / "foo", "--json").json == expected | {"directory": str(job / "foo")}
+
+
 FALLEN_SILENT = [
     *LAUNCHED_AGAIN[:5],
     (20, "start", {"program": "a", "ranks": 8, "repairs": 1}),

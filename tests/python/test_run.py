@@ -230,6 +230,35 @@ def test_two_launches_without_a_new_line_are_enough(tmp_path, app):
     assert json.loads(done.stdout.splitlines()[-1])["reason"] == "no_progress"
 
 
+def test_lines_of_a_session_that_the_program_names_are_progress_too(tmp_path):
+    """Its directory is not known to `backstay run` before."""
+    program = tmp_path / "named.sh"
+    event = '{"time": %s, "event": "commit", "level": "shared", "line": 1}\\n'
+    program.write_text(
+        '#!/bin/sh\nmkdir -p "$BACKSTAY_DIR/a/b"\n'
+        f'printf \'{event}\' "$(date +%s.%N)" >> "$BACKSTAY_DIR/a/b/events.jsonl"\nexit 7\n'
+    )
+    program.chmod(0o755)
+    done = run(tmp_path, "-n", 1, "--relaunch", 3, "--", program)
+    assert done.returncode == 7
+    assert len(events(tmp_path, "launch")) == 4 and "4 launches were allowed" in done.stderr, done.stderr
+
+
+def test_when_the_first_rank_ended_is_noted_and_not_when_its_launcher_did(tmp_path, launcher):
+    """The other rank ignores what it is told, so that the launcher has to kill it some time later."""
+    program = tmp_path / "dies.sh"
+    program.write_text(
+        "#!/bin/sh\ntrap '' TERM\nif [ ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 1 ]; then sleep 1\n"
+        'date +%s.%N > "$BACKSTAY_DIR/killed"; kill -9 $$; fi\nwhile :; do sleep 0.1; done\n'
+    )
+    program.chmod(0o755)
+    done = run(tmp_path, "-n", 2, "--relaunch", 0, "--mpirun", launcher, "--", program)
+    assert done.returncode != 0
+    (end,) = events(tmp_path, "exit")
+    killed = float((tmp_path / "ck" / "killed").read_text())
+    assert 0 <= end["time"] - end["since_first_end"] - killed < (end["time"] - killed) / 2, end
+
+
 def test_launches_that_others_killed_before_a_line_are_not_taken_for_what_comes_again(tmp_path, app):
     done = run(tmp_path, "-n", 1, "--relaunch", 4, "--kill", "0@1", "--kill", "0@1", "--kill", "0@1", "--", app, 10)
     assert done.returncode == 0, done.stderr

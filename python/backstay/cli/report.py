@@ -8,7 +8,7 @@ import typer
 
 from backstay.cli import common, report_page
 from backstay.cli.output import failures_named, require_place
-from backstay.history import History, human_bytes, human_seconds, read_history
+from backstay.history import History, human_bytes, human_seconds, named_sessions, read_history
 from backstay.lines import Problem
 
 
@@ -31,6 +31,10 @@ def report(
         require_place(out, force)
     history = read_history(target.path)
     if history is None:
+        sessions = [str(session) for session in named_sessions(target.path)]
+        if len(sessions) > 1:
+            choice = " or ".join(sessions)
+            raise Problem(f"{target.path} has several sessions: name the directory of one, {choice}.", "missing")
         target.open_ours()  # says what is wrong with the directory, if something is
         raise Problem(f"{target.path} has no events yet: they are written by a job that runs there.", "missing")
     if out:

@@ -14,6 +14,11 @@
 #include "comm/message_log/log_stream.h"
 #include "comm/message_log/logged_call.h"
 
+// Open MPI 5 has most of MPI 4 and says that it is 3.1.
+#if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
+#define BACKSTAY_HAS_MPI_4
+#endif
+
 namespace backstay::comm::message_log {
 
 /// A communicator of the phase. Those of the replay are stand-ins, of one process.

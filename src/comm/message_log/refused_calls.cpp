@@ -7,11 +7,6 @@
 #include "comm/crew.h"
 #include "comm/message_log/phase.h"
 
-// Open MPI 5 has most of MPI 4 and says that it is 3.1.
-#if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
-#define BACKSTAY_HAS_MPI_4
-#endif
-
 #define UNPACKED(...) __VA_ARGS__
 /// Of functions that have `comm`.
 #define REFUSED(Name, parameters, arguments)                                             \
@@ -81,8 +76,6 @@ REFUSED(Isendrecv_replace,
         (void* buffer, int count, MPI_Datatype type, int to_rank, int tag, int from_rank, int to_tag, MPI_Comm comm,
          MPI_Request* request),
         (buffer, count, type, to_rank, tag, from_rank, to_tag, comm, request))
-REFUSED(Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm* made, MPI_Request* request),
-        (comm, info, made, request))
 int MPI_Psend_init(const void* buffer, int parts, MPI_Count count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
                    MPI_Info info, MPI_Request* request) {
   return partitioned("MPI_Psend_init", comm,
