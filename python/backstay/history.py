@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 
 ENDS = {"end", "stop"}
+NUMBERS = {
+    *("time", "ranks", "nodes", "attempt", "status", "signal", "seconds", "since_first_end", "repairs", "lost"),
+    *("replaced", "line", "call", "bytes"),
+}
 LAUNCHES = {"launch", "exit", "hang", "node_removed"}  # noted by `backstay run`, and not by a session
 
 
@@ -169,8 +174,15 @@ def _event(line: str) -> dict | None:
         event = json.loads(line)
     except ValueError:
         return None
-    good = isinstance(event, dict) and isinstance(event.get("event"), str)
-    return event if good and isinstance(event.get("time"), (int, float)) else None
+    if not isinstance(event, dict):
+        return None
+    event = {name: value for name, value in event.items() if value is not None or name not in NUMBERS}
+    good = isinstance(event.get("event"), str) and "time" in event
+    return event if good and all(map(_is_number, map(event.get, NUMBERS & event.keys()))) else None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def _newest_run(events: list[dict]) -> list[dict]:
@@ -300,8 +312,10 @@ class _Reader:
         captured = self._captured.get(int(event.get("line") or 0))
         if not event:
             captured = self._out.starts[0][0] if self._out.starts else None
-        first.lost_work = max(0.0, first.time - captured) if captured is not None else None
         starts = self._out.starts
+        if captured is None:  # a line of before this run: what the launch had computed since it began is lost
+            captured = max((begun for begun, _ in starts if begun <= first.time), default=None)
+        first.lost_work = max(0.0, first.time - captured) if captured is not None else None
         if starts and starts[-1][0] >= waiting[-1].time:  # of this launch
             starts.pop()
         starts.append((time, call))

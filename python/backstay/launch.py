@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import select
 import shlex
 import shutil
@@ -21,7 +22,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +36,7 @@ from .mpirun import Ending, LaunchError, ending
 STALLED_LAUNCHES = 2  # so many in a row without a new line, by what came from inside: the next would end as they did
 GRACE = 3.0  # seconds for the launcher to clean up after its ranks were killed
 ECHO = 0.2  # seconds in which a second SIGINT is the same one, sent to the process and to its group
+ENDED = "_BACKSTAY_ENDED"  # not BACKSTAY_...: see guard.MARK
 BEGINNING = 60.0  # seconds after a launch in which its ranks are counted often
 
 
@@ -215,8 +217,11 @@ class FirstEnd:
         self.time: float | None = None
         self._descriptors: dict[int, int] = {}  # by process id
 
-    def watch(self, processes: Iterable[int]) -> None:
-        for pid in processes:
+    MOST = 200  # ranks of a launch that are watched: each takes a descriptor
+
+    def watch(self, processes: Collection[int]) -> None:
+        most = min(self.MOST, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
+        for pid in processes if len(processes) <= most else ():
             if self.time is None and pid not in self._descriptors:
                 with contextlib.suppress(OSError):  # it has ended already, or this system has none of them
                     self._descriptors[pid] = os.pidfd_open(pid)
@@ -225,7 +230,10 @@ class FirstEnd:
         return self._descriptors.values()
 
     def look(self) -> None:
-        if self._descriptors and select.select(list(self.descriptors()), [], [], 0)[0]:
+        ended = select.poll()
+        for descriptor in self.descriptors():
+            ended.register(descriptor, select.POLLIN)
+        if ended.poll(0):
             self.time = time.time()
             self.close()
 
@@ -291,6 +299,7 @@ class Supervisor:
         self._kill_deadline: float | None = None  # of what was killed from here; None: nothing was
         self._stood_still = False  # and was killed for that
         self._first_end = FirstEnd()
+        self._ended = scratch / "ended"  # there when a session of this launch has, whatever became of its events
         self._most_ranks = 0  # of this launch, on this machine at once
         self._ranks_before = 0  # when they were last counted
         self._offset = 0  # in the events, where this launch begins
@@ -424,14 +433,18 @@ class Supervisor:
         left = [int(e.get("status", 1)) for e in rest if e.get("event") == "left"]
         if end.status or left:
             return Ending(left[-1]) if left else end
-        if not ends and self._kill_deadline is None:
+        if self._ended.exists():
+            return Ending(0)
+        if not ends and self._kill_deadline is None and not self._stop_asked:
             say("the launcher says that all is well, but no session has ended: all processes were lost.")
         return Ending(0 if ends else 1)
 
     def _session_events(self, offset: int) -> list[dict]:
         events = self._events.since(offset)
         for directory in named_sessions(self._job.directory):
-            events += [e for e in Events(directory).since(0) if e.get("time", 0) >= self._launched_at]
+            since = [e for e in Events(directory).since(0) if e.get("time", 0) >= self._launched_at]
+            ours = [number for number, e in enumerate(since) if e.get("run") == self._run_id]
+            events += since[ours[0] :] if ours else []
         return events
 
     def _repaired_since(self, offset: int) -> int:
@@ -452,6 +465,8 @@ class Supervisor:
         self._most_ranks = self._ranks_before = 0
         environment = job.environment(attempt, self._run_id, sys.stderr.isatty() and not self._piped())
         job.launcher.use_scratch(environment, self._scratch / str(attempt))
+        self._ended = self._scratch / f"ended-{attempt}"
+        environment[ENDED] = str(self._ended)
         launcher = job.launcher.command(job.processes(), environment, survive=job.spares > 0)
         command = [*launcher, str(job.app), *job.arguments]
         output = os.open(job.output, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666) if job.output else os.dup(1)
@@ -593,6 +608,9 @@ class Supervisor:
             if not self._job.spares:  # a job in memory alone leaves no events to tell a repair from
                 say(f"the kill did not happen: {why_not}.")
             return
+        if self._job.spares:  # what ended the launch, or was repaired in it, may have been another loss
+            killed = {(e.get("what"), e.get("number")) for e in self._session_events(self._offset)}
+            kills = [kill for kill in kills if (kill.what, kill.number) in killed]
         for kill in kills:
             if kill.what == "node" and (directory := self._job.node_directory(kill.number)):
                 self._remove_lost_node(launch.attempt, kill.number, directory)

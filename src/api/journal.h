@@ -12,6 +12,8 @@ namespace backstay::api {
 
 /// For `backstay run`, which need not launch again what can never work. By one rank.
 void tell_launcher(Code why);
+/// For `backstay run`, where the event cannot be written: the directory of the job may be gone, or full. By rank 0.
+void tell_launcher_of_the_end(int rank);
 
 /// Safe from several threads. Failures to write are not failures of the run: they are ignored.
 class Journal {

@@ -393,8 +393,10 @@ void Session::Impl::describe_job(const engine::Topology& topology, comm::Comm& a
                                [](const auto& l) { return l.kind != engine::LevelKind::memory; }))
     std::filesystem::create_directories(settings_.dir, ignored);
   journal_->describe(about);
+  const char* const run_id = std::getenv("_BACKSTAY_RUN_ID");  // of `backstay run`, which knows its sessions by it
   journal_->event("start", {api::Journal::text("program", about.program), api::Journal::number("ranks", size),
-                            api::Journal::number("repairs", static_cast<double>(repairs_begun()))});
+                            api::Journal::number("repairs", static_cast<double>(repairs_begun())),
+                            api::Journal::text("run", run_id == nullptr ? "" : run_id)});
 }
 
 // ---- calls -----------------------------------------------------------------------------------------------------
@@ -421,8 +423,12 @@ void Session::Impl::kill_if_asked(std::uint64_t call) {
 #if BACKSTAY_HAVE_MPI
   if (crew_ && crew_->began_as_spare()) return;  // the call comes again, and this is not who was meant
 #endif
-  for (const auto& kill : settings_.kills)
-    if (kill.call == call && kill.number == (kill.node ? node_ : rank)) raise(SIGKILL);
+  for (const auto& kill : settings_.kills) {
+    if (kill.call != call || kill.number != (kill.node ? node_ : rank)) continue;
+    journal_->event_of_rank("killed", {api::Journal::text("what", kill.node ? "node" : "rank"),
+                                       api::Journal::number("number", kill.number)});
+    raise(SIGKILL);
+  }
 }
 
 namespace {
@@ -628,6 +634,9 @@ Resumed Session::Impl::found(const Result<Resumed>& outcome) {
   if (!outcome && rank == 0 && !must_resume_) api::tell_launcher(outcome.failure().code);
   const auto found = value_here(outcome);
   const bool back = !found && must_resume_;
+  // A rank that took a place has nothing to go back from, and goes on if the others can.
+  if (!found && repairs_begun() > 0)
+    value_here(engine_->agree_on(back ? may_go_back_to_the_beginning() : Result<void>{}));
   if (back) go_back_to_the_beginning();
   engine_->make_ready();
   must_resume_ = false;
@@ -826,6 +835,7 @@ bool Session::Impl::close() {
   if (signals_ && api::SignalListener::ends_the_process())
     journal_->say("a signal that asked for the end came after the last checkpoint(): it ends the program now");
   const double by_first = counters_.taken < 2 ? counters_.blocked_seconds : blocked_by_first_;
+  api::tell_launcher_of_the_end(rank);
   journal_->event(stopping() ? "stop" : "end", {api::Journal::number("taken", static_cast<double>(counters_.taken)),
                                                 api::Journal::number("blocked_seconds", counters_.blocked_seconds),
                                                 api::Journal::number("blocked_by_first_seconds", by_first)});

@@ -211,6 +211,9 @@ class Session::Impl {
   void bar_spares();
   void keep_beginning();
   void keep_what_the_body_protects();
+  void look_what_was_protected_late();
+  [[nodiscard]] Result<void> may_go_back_to_the_beginning() const;
+  [[nodiscard]] bool is_numbered_as_then() const;
   void go_back_to_the_beginning();
   [[nodiscard]] bool a_rank_is_lost() const;
   [[nodiscard]] std::size_t repairs_begun() const;
@@ -338,7 +341,7 @@ class Session::Impl {
   bool in_call_ = false;      // checkpoint() or resume() is under way, which may call the program's functions
   bool stop_said_ = false;
   int loops_ = 0;        // loop() inside loop()
-  int loops_ended_ = 0;  // of those that are not inside
+  int loops_begun_ = 0;  // of those that are not inside
   /// What protected memory held at one moment.
   struct Held {
     std::set<std::string> names;

@@ -59,6 +59,10 @@ void Session::Impl::init(const std::function<void()>& phase) {
   if (looping())
     throw Error(Code::invalid_argument,
                 "init() was called inside loop(): it belongs before it, as those who are not lost do not run it again");
+  if (repairs() && loops_begun_ > 0)
+    throw Error(Code::invalid_argument,
+                "init() was called behind loop(), where a spare that takes a lost rank's place does not come: call it "
+                "before");
   const Within within(in_init_);
   if (!repairs()) return phase();
   require_that_init_can_be_recorded();

@@ -8,6 +8,7 @@
 #include "api/session_impl.h"
 #include "base/crc32c.h"
 #include "base/text.h"
+#include "format/data_file.h"
 
 namespace backstay {
 
@@ -41,7 +42,7 @@ void Session::Impl::loop(const std::function<void()>& body) {
   const auto forget_what_it_protected = what_was_protected();
   const auto outside = regions_.names();
   outside_ = {outside.begin(), outside.end()};
-  if (repairs() && loops_ == 1) begin_loop();
+  if (loops_ == 1) begin_loop();
 #if BACKSTAY_HAVE_MPI
   std::optional<comm::Crew::Catching> catching;
   if (crew_ && loops_ == 1 && !settings_.errors_return) catching.emplace(*crew_, __builtin_frame_address(0));
@@ -68,11 +69,9 @@ void Session::Impl::loop(const std::function<void()>& body) {
       if (loops_ > 1 || left_by_error_) throw;
       left_by = std::current_exception();
     }
-    if (come_together(finished)) {
-      ++loops_ended_;
-      return;
-    }
+    if (come_together(finished)) return;
     left_by = nullptr;
+    look_what_was_protected_late();
     forget_what_it_protected();
     if (beginning_ && beginning_->missing.empty()) value_or_throw(put_back(beginning_->at_loop));
   }
@@ -86,6 +85,20 @@ std::function<void()> Session::Impl::what_was_protected() {
     statics_.keep_only(statics);
     declared_.keep_first(declared);
   };
+}
+
+/// A spare would come to the first one, however that ended on the others.
+void Session::Impl::begin_loop() {
+  ++loops_begun_;
+  if (!repairs()) return;
+  if (loops_begun_ == 1) return keep_beginning();
+  beginning_.reset();
+  if (loops_begun_ > 2) return;
+  journal_->say(
+      "loop() is called for the second time in this session, where a spare cannot follow: a rank that is lost from "
+      "here "
+      "on ends the job, which can be started again; put all that is to be repaired into the body of one loop()");
+  bar_spares();
 }
 
 /// All that is protected now, but for regions of these names.
@@ -107,18 +120,6 @@ Result<void> Session::Impl::put_back(Held& held) {
   return engine::put_back_regions(statics_, held.statics);
 }
 
-/// A spare would come to the first one.
-void Session::Impl::begin_loop() {
-  if (loops_ended_ == 0) return keep_beginning();
-  beginning_.reset();
-  if (loops_ended_ > 1) return;
-  journal_->say(
-      "loop() is called for the second time in this session, where a spare cannot follow: a rank that is lost from "
-      "here "
-      "on ends the job, which can be started again; put all that is to be repaired into the body of one loop()");
-  bar_spares();
-}
-
 /// Until the first line is whole there is nothing else to roll back to. It is put back before the body begins again, so
 /// that what the body makes before resume() stays.
 void Session::Impl::keep_beginning() {
@@ -128,27 +129,58 @@ void Session::Impl::keep_beginning() {
 }
 
 /// Memory that lives longer than the body, and is protected by it, is as the body found it when it calls resume() for
-/// the first time, and is put back there.
+/// the first time, and is put back there. Callbacks are not called: what they save may not be there yet.
 void Session::Impl::keep_what_the_body_protects() {
   if (!beginning_ || beginning_->at_resume || !beginning_->missing.empty()) return;
   beginning_->rank = rank;
   beginning_->size = size;
-  const auto kept = hold(beginning_->at_resume.emplace(), beginning_->at_loop.names);
+  const auto& outside = beginning_->at_loop.names;
+  for (const auto* set : {&regions_, &statics_})
+    for (const auto& spec : set->specs())
+      if (spec.type.kind == Type::Kind::opaque && !outside.contains(spec.name))
+        beginning_->missing = cat("the callbacks of region '", spec.name,
+                                  "' cannot be asked before resume() (protected before loop(), they can)");
+  if (!beginning_->missing.empty()) return;
+  const auto kept = hold(beginning_->at_resume.emplace(), outside);
   if (!kept) beginning_->missing = kept.failure().what;
 }
 
-/// Where fewer ranks are left the body has set up other parts than before.
-void Session::Impl::go_back_to_the_beginning() {
+/// After a loss, while all that the body has protected still is.
+void Session::Impl::look_what_was_protected_late() {
+  if (!beginning_ || !beginning_->at_resume || !beginning_->missing.empty()) return;
+  for (const auto* set : {&regions_, &statics_})
+    for (const auto& name : set->names())
+      if (name != format::replay_region && !beginning_->at_loop.names.contains(name) &&
+          !beginning_->at_resume->names.contains(name))
+        beginning_->missing = cat("region '", name, "' was protected behind resume()");
+}
+
+Result<void> Session::Impl::may_go_back_to_the_beginning() const {
   if (!beginning_)
-    throw Error(
-        Code::rank_lost,
-        "a rank was lost, and there is no line to roll back to: start the job again (call resume() inside loop())");
-  if (!beginning_->missing.empty())
-    throw Error(Code::rank_lost, cat("a rank was lost before a line was whole, and what loop() began with could not be "
-                                     "kept: ",
-                                     beginning_->missing, "; start the job again"));
-  if (beginning_->at_resume && beginning_->rank == rank && beginning_->size == size)
+    return fail(Code::rank_lost,
+                "a rank was lost, and there is no line to roll back to: start the job again (call resume() inside "
+                "loop())");
+  std::string missing = beginning_->missing;
+  if (missing.empty() && beginning_->at_resume && is_numbered_as_then())
+    for (const auto& name : beginning_->at_resume->names)
+      if (regions_.find(name) == nullptr && statics_.find(name) == nullptr)
+        missing = cat("the body has protected region '", name, "' the first time only");
+  if (missing.empty()) return {};
+  return fail(Code::rank_lost,
+              "a rank was lost before a line was whole, and there is no way back to what loop() began with: ", missing,
+              "; start the job again");
+}
+
+bool Session::Impl::is_numbered_as_then() const { return beginning_->rank == rank && beginning_->size == size; }
+
+/// Where fewer ranks are left the body has set up other parts than before, which are what counts from here on.
+void Session::Impl::go_back_to_the_beginning() {
+  if (beginning_->at_resume && is_numbered_as_then()) {
     value_or_throw(put_back(*beginning_->at_resume));
+  } else {
+    beginning_->at_resume.reset();
+    keep_what_the_body_protects();
+  }
   journal_->say("no line was whole yet: back to where loop() began");
   journal_->event("fresh", {});
 }
@@ -305,7 +337,7 @@ std::string Session::Impl::lost_ranks(const comm::Verdict& meeting) {
 std::string Session::Impl::nobody_goes_on(const comm::Verdict& meeting, bool any_is_left) const {
   const auto spares = static_cast<std::size_t>(std::count_if(
       meeting.replaced.begin(), meeting.replaced.end(), [](const auto& replaced) { return replaced.by_number >= 0; }));
-  const std::string why = loops_ended_ > 0 ? " lost in a loop() that is not the first one of the session"
+  const std::string why = loops_begun_ > 1 ? " lost in a loop() that is not the first one of the session"
                           : spares == 0    ? " lost, and no spare is left to take the place"
                                            : cat(" lost, and only ", counted(spares, "spare"),
                                                  spares == 1 ? " is" : " are", " left to take the places");

@@ -748,6 +748,8 @@ Result<void> Engine::keep_log(const Result<std::string>& log) {
   return engine::keep_log(**level, *log, job_, config_.topology, groups_.app());
 }
 
+Result<void> Engine::agree_on(const Result<void>& mine) { return agree(groups_.app(), mine); }
+
 Result<std::vector<std::int64_t>> Engine::add_up(const std::vector<std::int64_t>& mine) {
   BACKSTAY_TRY(meet(Meeting::place));
   const auto all = groups_.app().all_gather(std::as_bytes(std::span(mine)));

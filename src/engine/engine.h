@@ -113,6 +113,8 @@ class Engine {
   void announce_close(bool leaves);
   /// The background makes no further MPI calls: MPI may end while it is stuck.
   void leave() { groups_.background().leave(); }
+  /// Collective: success if every rank brings it, else the failure of the lowest one that does not.
+  Result<void> agree_on(const Result<void>& mine);
   /// Collective: the sums over all ranks; empty where they have not equally many.
   Result<std::vector<std::int64_t>> add_up(const std::vector<std::int64_t>& mine);
   /// Until what was taken so far is settled on every rank.

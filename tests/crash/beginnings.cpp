@@ -3,9 +3,14 @@
 //
 // `inside`: memory that is set up before loop() and protected in its body. `static`: a static table that the body adds
 // to when nothing was resumed. `replay`: as `inside`, with replay(). `twice`: half of the steps in one loop(), the
-// other half in another one, with all protected before. `sessions`: a second session at the end.
+// other half in another one, with all protected before. `fallback`: the first loop() ends by an exception of all ranks.
+// `late`: memory that is protected behind resume(). `first`: memory that the body protects when it runs for the first
+// time only. `callbacks`: they save an object that is not there before resume(). `init`: behind loop(). `sessions`: a
+// second session at the end.
 #include <cstdio>
+#include <memory>
 #include <numeric>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -36,15 +41,27 @@ void count_to(int end, Numbers& numbers, backstay::Session& session, const backs
 void work(backstay::Session& session, const std::string& how) {
   Numbers numbers;
   numbers.sums[0] += session.rank();
+  const bool in_two = how == "twice" || how == "fallback";
+  bool is_first = true;
+  std::unique_ptr<double> tree;
   const auto protect = [&] {
     session.protect("sums", numbers.sums);
     if (how != "replay") session.protect("step", numbers.step);
   };
-  if (how == "twice") protect();
+  if (in_two) protect();
   if (how == "static") session.protect_static("table", numbers.table);
-  for (const int end : how == "twice" ? std::vector{10, 20} : std::vector{20}) {
-    session.loop([&] {
-      if (how != "twice") protect();
+  for (const int end : in_two ? std::vector{10, 20} : std::vector{20}) {
+    const auto body = [&] {
+      if (!in_two) protect();
+      if (how == "first" && is_first) session.protect("table", numbers.table);
+      is_first = false;
+      if (how == "callbacks")
+        session.protect("tree", {[&] { return std::to_string(*tree); },
+                                 [&](std::span<const std::byte> bytes) {
+                                   const auto* text = reinterpret_cast<const char*>(bytes.data());
+                                   tree = std::make_unique<double>(std::stod(std::string(text, bytes.size())));
+                                 },
+                                 {}});
       backstay::Computation update;
       if (how == "replay") {
         numbers.step = 0;
@@ -54,10 +71,19 @@ void work(backstay::Session& session, const std::string& how) {
         const bool resumed = static_cast<bool>(session.resume());
         if (how == "static" && !resumed)
           for (auto& entry : numbers.table) entry += session.rank();
+        if (how == "late") session.protect("table", numbers.table);
+        if (how == "callbacks" && !resumed) tree = std::make_unique<double>(session.rank());
       }
       count_to(end, numbers, session, how == "replay" ? &update : nullptr);
-    });
+      if (how == "fallback" && numbers.step == 10) throw std::runtime_error("not this way");
+    };
+    try {
+      session.loop(body);
+    } catch (const std::runtime_error&) {
+      if (how != "fallback" || numbers.step != 10) throw;
+    }
   }
+  if (how == "init") session.init([] {});
   if (session.rank() == 0) std::printf("sum %.17g\n", std::accumulate(numbers.sums.begin(), numbers.sums.end(), 0.0));
 }
 }  // namespace

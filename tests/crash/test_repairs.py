@@ -312,10 +312,11 @@ def test_before_the_first_line_all_begin_with_what_they_began_with(tmp_path, how
 
 
 @needs_ulfm
+@pytest.mark.parametrize("how", ["twice", "fallback"])
 @pytest.mark.parametrize("kill", ["1@1", "1@3", "1@4"], ids=["first", "second", "second_late"])
-def test_a_loss_in_a_second_loop_ends_the_launch_at_once(tmp_path, kill):
-    """Ranks are replaced in the first one: a spare would come to that."""
-    given = {"program": BEGINNINGS, "words": ("twice",), "levels": "shared", "every": 1}
+def test_a_loss_in_a_second_loop_ends_the_launch_at_once(tmp_path, how, kill):
+    """Ranks are replaced in the first one, however it ends: a spare would come to that."""
+    given = {"program": BEGINNINGS, "words": (how,), "levels": "shared", "every": 1}
     alone = result(run(tmp_path / "alone", "-n", 3, **given), "sum")
     start = time.monotonic()
     ended = run(tmp_path, "-n", 3, "--spares", 1, "--kill", kill, **given)
@@ -324,6 +325,35 @@ def test_a_loss_in_a_second_loop_ends_the_launch_at_once(tmp_path, kill):
     assert "loop() is called for the second time in this session, where a spare cannot follow" in ended.stderr
     in_the_second = "rank 1 was lost in a loop() that is not the first one of the session: start the job again"
     assert (in_the_second in ended.stderr) == ("launch 2" in ended.stderr) == (kill != "1@1"), ended.stderr
+
+
+NO_WAY_BACK = {  # and why
+    "late": "region 'table' was protected behind resume()",
+    "first": "the body has protected region 'table' the first time only",
+    "callbacks": "the callbacks of region 'tree' cannot be asked before resume()",
+}
+
+
+@needs_ulfm
+@pytest.mark.parametrize("how", NO_WAY_BACK)
+def test_what_cannot_be_put_back_before_the_first_line_ends_the_launch(tmp_path, how):
+    """Without a loss nobody asks."""
+    given = {"program": BEGINNINGS, "words": (how,), "levels": "shared", "timeout": 20}
+    if how == "callbacks":
+        assert "sum" in run(tmp_path / "alone", "-n", 3, "--spares", 1, **given).stdout
+    start = time.monotonic()
+    ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, "--kill", "1@1", **given)
+    sentence = "a rank was lost before a line was whole, and there is no way back to what loop() began with: "
+    assert ended.returncode == 3 and ended.stderr.count(sentence + NO_WAY_BACK[how]) == 3, ended.stderr
+    assert time.monotonic() - start < 15, "it took as long as the option timeout"
+
+
+@needs_ulfm
+def test_init_behind_loop_is_refused_beside_spares(tmp_path):
+    ended = run(tmp_path, "-n", 2, "--spares", 1, "--relaunch", 0, program=BEGINNINGS, words=("init",), levels="shared")
+    assert ended.returncode == 3 and ended.stderr.count("beginnings: init() was called behind loop()") == 2, (
+        ended.stderr
+    )
 
 
 @needs_ulfm
@@ -701,7 +731,8 @@ def test_no_line_is_under_way_while_all_agree_that_loop_has_ended(tmp_path):
     program = of_python(tmp_path, LOOPS, levels="partner")
     ended = run(tmp_path / "a", "-n", 5, "--spares", 1, "--nodes", 6, **program)
     assert result(ended, "still") == "0", ended.stderr
-    assert result(ended, "bodies") == "50" and " lost" not in ended.stderr, ended.stderr
+    assert result(ended, "bodies") == "50" and " was lost" not in ended.stderr, ended.stderr
+    assert not events(tmp_path / "a", "repair")
 
 
 @needs_ulfm
@@ -785,7 +816,9 @@ def test_a_spare_that_is_left_alone_says_so(tmp_path):
     (tmp_path / "app.py").write_text(ALL_DIE)
     words = (tmp_path / "app.py",)
     ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, program=sys.executable, words=words, every=5)
-    assert ended.returncode != 0 and "ranks 0, 1, 2 were lost, and no spare is left to take the place" in ended.stderr
+    assert (
+        ended.returncode != 0 and "ranks 0, 1, 2 were lost, and only 1 spare is left to take the places" in ended.stderr
+    )
 
 
 SLOW = """
@@ -1013,6 +1046,43 @@ def test_a_program_in_python_that_raises_behind_its_session_has_failed(tmp_path,
     ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, **program)
     assert ended.returncode == 1, ended.stderr
     assert "sum" in ended.stdout and "boom" in ended.stderr
+
+
+@needs_ulfm
+def test_a_node_that_was_not_killed_keeps_its_directory_where_another_loss_was_repaired(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOOPER_EXITS", "0,50")
+    given = {"program": LOOPER, "words": ("100",), "levels": "local", "local__redundancy": "rs(2,1)", "every": 5}
+    ended = run(tmp_path, "-n", 3, "--spares", 1, "--nodes", 4, "--kill", "node1@1000000", **given)
+    assert "sum" in ended.stdout and "together again" in ended.stderr, ended.stderr
+    assert "was removed" not in ended.stderr and (tmp_path / "ck" / "node-1" / "local").exists()
+
+
+WITHOUT_ITS_DIRECTORY = """
+import os
+import backstay
+
+with backstay.Session() as run:
+    state = run.state(step=0)
+    def body():
+        run.resume()
+        while state.step < 60:
+            if state.step == 30 and run.rank == 0:
+                os.rename(os.environ["BACKSTAY_DIR"], os.environ["BACKSTAY_DIR"] + ".gone")
+            run.checkpoint()
+            state.step += 1
+    run.loop(body)
+    if run.rank == 0:
+        print("steps", state.step)
+"""
+
+
+@needs_ulfm
+def test_a_job_that_ends_without_its_directory_is_done(tmp_path):
+    """What tells that a session has ended cannot be written there."""
+    ended = run(
+        tmp_path, "-n", 3, "--spares", 1, **of_python(tmp_path, WITHOUT_ITS_DIRECTORY, every=5, levels="shared")
+    )
+    assert result(ended, "steps") == "60" and "the job is done, after 1 launch" in ended.stderr, ended.stderr
 
 
 @needs_ulfm

@@ -80,6 +80,24 @@ def test_a_session_with_a_name_is_told_with_its_launches(tmp_path):
     assert backstay("report", job / "foo", "--json").json == expected | {"directory": str(job / "foo")}
 
 
+def test_events_of_other_kinds_than_ours_are_passed_over(tmp_path):
+    odd = [(3, "start", {"ranks": "many"}), (4, "exit", {"status": "bad"}), (5, "commit", {"line": [1]})]
+    odd += [(6, "commit", {"line": 7, "bytes": float("nan")}), (7, "repair", {"lost": float("inf")})]
+    expected = backstay("report", write(tmp_path / "ck", LAUNCHED_AGAIN), "--json").json
+    told = backstay("report", write(tmp_path / "ck", [*LAUNCHED_AGAIN[:3], *odd, *LAUNCHED_AGAIN[3:]]), "--json").json
+    assert told == expected
+    without = [(22, "failed", {"line": None, "level": "shared", "seconds": None, "why": "?"})]
+    assert backstay("report", write(tmp_path / "ck", LAUNCHED_AGAIN[:6] + without)).status == 0
+
+
+def test_a_loss_before_a_new_line_costs_what_this_launch_has_computed(tmp_path):
+    """What it goes back to was saved by a run of before."""
+    events = [*LAUNCHED_AGAIN[:2], (2, "resume", {"line": 9, "level": "shared", "call": 90}), *LAUNCHED_AGAIN[7:10]]
+    events += [(28, "resume", {"line": 9, "level": "shared", "call": 90})]
+    (loss,) = backstay("report", write(tmp_path / "ck", events), "--json").json["failures"]
+    assert loss["lost_work"] == 24 and loss["stood_still"] == 3
+
+
 FALLEN_SILENT = [
     *LAUNCHED_AGAIN[:5],
     (20, "start", {"program": "a", "ranks": 8, "repairs": 1}),

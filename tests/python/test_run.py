@@ -230,18 +230,28 @@ def test_two_launches_without_a_new_line_are_enough(tmp_path, app):
     assert json.loads(done.stdout.splitlines()[-1])["reason"] == "no_progress"
 
 
-def test_lines_of_a_session_that_the_program_names_are_progress_too(tmp_path):
-    """Its directory is not known to `backstay run` before."""
+NAMED = """#!/bin/sh
+mkdir -p "$BACKSTAY_DIR/a/b"
+now=$(date +%s.%N)
+cat >> "$BACKSTAY_DIR/a/b/events.jsonl" <<END
+{"time": $now, "event": "start", "run": "${ANOTHER_RUN:-$_BACKSTAY_RUN_ID}"}
+{"time": $now, "event": "commit", "level": "shared", "line": 1}
+END
+exit 7
+"""
+
+
+def test_lines_of_a_session_that_the_program_names_are_progress_too(tmp_path, monkeypatch):
+    """Its directory is not known to `backstay run` before. Those of another job below this one's are not."""
     program = tmp_path / "named.sh"
-    event = '{"time": %s, "event": "commit", "level": "shared", "line": 1}\\n'
-    program.write_text(
-        '#!/bin/sh\nmkdir -p "$BACKSTAY_DIR/a/b"\n'
-        f'printf \'{event}\' "$(date +%s.%N)" >> "$BACKSTAY_DIR/a/b/events.jsonl"\nexit 7\n'
-    )
+    program.write_text(NAMED)
     program.chmod(0o755)
     done = run(tmp_path, "-n", 1, "--relaunch", 3, "--", program)
     assert done.returncode == 7
     assert len(events(tmp_path, "launch")) == 4 and "4 launches were allowed" in done.stderr, done.stderr
+    monkeypatch.setenv("ANOTHER_RUN", "of another job")
+    done = run(tmp_path, "-n", 1, "--relaunch", 3, "--", program)
+    assert done.returncode == 7 and "saved no new line" in done.stderr, done.stderr
 
 
 def test_when_the_first_rank_ended_is_noted_and_not_when_its_launcher_did(tmp_path, launcher):
