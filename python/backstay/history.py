@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import signal
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -133,7 +132,7 @@ def read_history(directory: Path) -> History | None:
     elif events and not _any(_newest_run(events), {"start"}):
         began = _time(_newest_run(events)[0])
         below = [session for session in map(_events, named_sessions(directory)) if session]
-        below = [session for session in below if _time(session[-1]) >= began]
+        below = [s for s in below if _time(s[-1]) >= began and _are_of_one_run(_newest_run(events), s)]
         if len(below) > 1:
             return None
         events += below[0] if below else []
@@ -144,13 +143,19 @@ def read_history(directory: Path) -> History | None:
 
 def _launches_above(directory: Path, events: list[dict]) -> list[dict]:
     """By a `backstay run` of the directory above, if no session without a name runs there; later runs are of others."""
-    for parent in directory.absolute().parents[:2]:
+    for parent in list(directory.absolute().parents)[:2]:
         above = _events(parent)
-        if not above or _any(_newest_run(above), {"start"}):
+        if not above or _any(_newest_run(above), {"start"}) or not _are_of_one_run(above, events):
             continue
         later = [e for e in above if e["event"] == "launch" and e.get("attempt") == 1 and _time(e) > _time(events[-1])]
         return [e for e in above if e["event"] in LAUNCHES and (not later or _time(e) < _time(later[0]))]
     return []
+
+
+def _are_of_one_run(launches: list[dict], session: list[dict]) -> bool:
+    """As far as that is known: a session that was not started by `backstay run` has no name of its run."""
+    runs = [{e["run"] for e in events if e.get("run")} for events in (launches, session)]
+    return not all(runs) or not runs[0].isdisjoint(runs[1])
 
 
 def _any(events: list[dict], names: set[str]) -> bool:
@@ -164,25 +169,29 @@ def _time(event: dict) -> float:
 def _events(directory: Path) -> list[dict]:
     try:
         lines = (directory / "events.jsonl").read_text(errors="replace").splitlines()
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:  # none, or not for us
         return []
     return [event for event in map(_event, lines) if event]
 
 
 def _event(line: str) -> dict | None:
     try:
-        event = json.loads(line)
+        event = with_numbers(json.loads(line))
     except ValueError:
         return None
+    return event if event is not None and isinstance(event.get("event"), str) and "time" in event else None
+
+
+def with_numbers(event: object) -> dict | None:
+    """An event without what is null; None: it is none, or what should be a number is something else."""
     if not isinstance(event, dict):
         return None
     event = {name: value for name, value in event.items() if value is not None or name not in NUMBERS}
-    good = isinstance(event.get("event"), str) and "time" in event
-    return event if good and all(map(_is_number, map(event.get, NUMBERS & event.keys()))) else None
+    return event if all(_is_number(event[name]) for name in NUMBERS & event.keys()) else None
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value)
+    return isinstance(value, (int, float)) and -1e300 < value < 1e300  # false for those that are no number, too
 
 
 def _newest_run(events: list[dict]) -> list[dict]:

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import guard
-from .history import human_seconds, named_sessions, read_history
+from .history import human_seconds, named_sessions, read_history, with_numbers
 from .job import Job, check
 from .lines import COMPANIONS, LEVELS, Problem, newest_whole, open_directory, read_lines
 from .locks import holder_of, is_held, locked_for_run
@@ -100,7 +100,7 @@ class Events:
                 lines = file.read().splitlines()
         except OSError:
             return []
-        return [event for line in lines if isinstance(event := _json(line), dict)]
+        return [event for line in lines if (event := with_numbers(_json(line))) is not None]
 
 
 def _json(line: bytes) -> object:
@@ -299,7 +299,7 @@ class Supervisor:
         self._kill_deadline: float | None = None  # of what was killed from here; None: nothing was
         self._stood_still = False  # and was killed for that
         self._first_end = FirstEnd()
-        self._ended = scratch / "ended"  # there when a session of this launch has, whatever became of its events
+        self._ended = scratch / "ended"  # what sessions of this launch say aside of their events
         self._most_ranks = 0  # of this launch, on this machine at once
         self._ranks_before = 0  # when they were last counted
         self._offset = 0  # in the events, where this launch begins
@@ -427,24 +427,34 @@ class Supervisor:
         """The status of a launcher that goes on after losses is 0 also where a signal has ended every process, and what
         a process ended with is lost where that end was turned into one by a signal."""
         events = self._session_events(offset)
-        ends = [number for number, e in enumerate(events) if e.get("event") in {"end", "stop"}]
         made_good = [number for number, e in enumerate(events) if e.get("event") == "repair"]
         rest = events[made_good[-1] if made_good else 0 :]
+        ends = any(e.get("event") in {"end", "stop"} for e in rest)
         left = [int(e.get("status", 1)) for e in rest if e.get("event") == "left"]
+        told = self._told_aside()
+        left = left or [int(line.split()[1]) for line in told if line.startswith("left ")]
         if end.status or left:
             return Ending(left[-1]) if left else end
-        if self._ended.exists():
-            return Ending(0)
+        ends = ends or "end" in told
         if not ends and self._kill_deadline is None and not self._stop_asked:
             say("the launcher says that all is well, but no session has ended: all processes were lost.")
         return Ending(0 if ends else 1)
+
+    def _told_aside(self) -> list[str]:
+        """Since the last repair, by sessions whose events may be lost with the directory."""
+        try:
+            lines = self._ended.read_text().splitlines()
+        except OSError:
+            return []
+        repairs = [number for number, line in enumerate(lines) if line == "repair"]
+        return lines[repairs[-1] :] if repairs else lines
 
     def _session_events(self, offset: int) -> list[dict]:
         events = self._events.since(offset)
         for directory in named_sessions(self._job.directory):
             since = [e for e in Events(directory).since(0) if e.get("time", 0) >= self._launched_at]
-            ours = [number for number, e in enumerate(since) if e.get("run") == self._run_id]
-            events += since[ours[0] :] if ours else []
+            runs = {e["run"] for e in since if e.get("run")}  # empty: not known, or its session is not open yet
+            events += since if not runs or self._run_id in runs else []
         return events
 
     def _repaired_since(self, offset: int) -> int:
@@ -458,7 +468,7 @@ class Supervisor:
         say(f"launch {attempt}: {job.app.name} on {job.ranks} rank{'s' if job.ranks > 1 else ''}{beside}{where}.")
         for kill in job.kills_of(attempt):
             say(f"{kill.what} {kill.number} will be killed {kill.when()}.")
-        self._events.add("launch", attempt=attempt, ranks=job.ranks, nodes=job.nodes)
+        self._events.add("launch", attempt=attempt, ranks=job.ranks, nodes=job.nodes, run=self._run_id)
 
     def _run_once(self, attempt: int) -> Ending:
         job = self._job

@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+NAMED = ("_BACKSTAY_RUN_ID", "_BACKSTAY_ENDED", "_BACKSTAY_TERMINAL")  # for ranks on other machines, too
 TERMINAL = "_BACKSTAY_TERMINAL"  # 1 for the ranks of a launch whose stderr comes to a terminal, which mpirun hides
 CHECKED = ("LD_PRELOAD", "MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_")  # for ranks whose accesses are checked
 # Open MPI 5, where ranks are to go on without others: MPI_Finalize does not wait for the dead, and agreements go along
@@ -49,7 +50,7 @@ class Launcher:
             # Ranks on other machines get only the variables that are named.
             checked = CHECKED if "BACKSTAY_CHECK_ACCESS" in environment else ()
             for name in sorted(environment):
-                if name.startswith("BACKSTAY_") or name == TERMINAL or name in checked:
+                if name.startswith("BACKSTAY_") or name in checked or name in NAMED:
                     words += ["-x", name]
         return [*words, "-n", str(ranks)]
 

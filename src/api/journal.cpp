@@ -116,9 +116,8 @@ void tell_launcher(Code why) {
     Journal(0, Log::quiet, read, "").event("refused", {});
 }
 
-void tell_launcher_of_the_end(int rank) {
-  const char* const mark = std::getenv("_BACKSTAY_ENDED");
-  if (rank == 0 && mark != nullptr) write_once(mark, O_APPEND, "ended\n");
+void tell_launcher(const std::string& what) {
+  if (const char* const file = std::getenv("_BACKSTAY_ENDED")) write_once(file, O_APPEND, what + "\n");
 }
 
 }  // namespace backstay::api

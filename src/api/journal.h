@@ -12,8 +12,8 @@ namespace backstay::api {
 
 /// For `backstay run`, which need not launch again what can never work. By one rank.
 void tell_launcher(Code why);
-/// For `backstay run`, where the event cannot be written: the directory of the job may be gone, or full. By rank 0.
-void tell_launcher_of_the_end(int rank);
+/// For `backstay run`, where events cannot be written, as the directory of the job is gone, or full: a line of its own.
+void tell_launcher(const std::string& what);
 
 /// Safe from several threads. Failures to write are not failures of the run: they are ignored.
 class Journal {

@@ -171,10 +171,11 @@ void Session::Impl::open_among(MPI_Comm comm, const Result<api::Settings>& setti
   if (between_groups != 0)
     throw Error(Code::invalid_argument,
                 "a session needs an intracommunicator: merge this one with MPI_Intercomm_merge");
-  if (comm::Crew::spares_have_ended() && comm::is_of_all_processes(comm))
-    throw Error(Code::invalid_argument,
-                "MPI_COMM_WORLD has the spares of an earlier session in it, and these ended with that session: do all "
-                "the work of a job with spares in one session");
+  if (comm::Crew::was_there() && comm::is_of_all_processes(comm))
+    throw Error(
+        Code::invalid_argument,
+        "MPI_COMM_WORLD has the spares of an earlier session in it, and these take part in nothing else and end "
+        "with that session: do all the work of a job with spares in one session");
   user_comm = comm;
   int provided = MPI_THREAD_SINGLE;
   MPI_Query_thread(&provided);
@@ -635,12 +636,14 @@ Resumed Session::Impl::found(const Result<Resumed>& outcome) {
   const auto found = value_here(outcome);
   const bool back = !found && must_resume_;
   // A rank that took a place has nothing to go back from, and goes on if the others can.
-  if (!found && repairs_begun() > 0)
-    value_here(engine_->agree_on(back ? may_go_back_to_the_beginning() : Result<void>{}));
-  if (back) go_back_to_the_beginning();
+  if (!found && repairs_begun() > 0) value_here(engine_->agree_on(back ? go_back_to_the_beginning() : Result<void>{}));
   engine_->make_ready();
   must_resume_ = false;
-  if (back) return found;
+  if (back) {
+    journal_->say("no line was whole yet: back to where loop() began");
+    journal_->event("fresh", {});
+    return found;
+  }
   if (!found) {
     journal_->say(cat("no checkpoint in ", settings_.dir, ": a fresh start"));
     journal_->event("fresh", {});
@@ -835,7 +838,9 @@ bool Session::Impl::close() {
   if (signals_ && api::SignalListener::ends_the_process())
     journal_->say("a signal that asked for the end came after the last checkpoint(): it ends the program now");
   const double by_first = counters_.taken < 2 ? counters_.blocked_seconds : blocked_by_first_;
-  api::tell_launcher_of_the_end(rank);
+#if BACKSTAY_HAVE_MPI
+  if (crew_ && rank == 0 && std::uncaught_exceptions() == 0) api::tell_launcher("end");
+#endif
   journal_->event(stopping() ? "stop" : "end", {api::Journal::number("taken", static_cast<double>(counters_.taken)),
                                                 api::Journal::number("blocked_seconds", counters_.blocked_seconds),
                                                 api::Journal::number("blocked_by_first_seconds", by_first)});

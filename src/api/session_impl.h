@@ -214,7 +214,7 @@ class Session::Impl {
   void look_what_was_protected_late();
   [[nodiscard]] Result<void> may_go_back_to_the_beginning() const;
   [[nodiscard]] bool is_numbered_as_then() const;
-  void go_back_to_the_beginning();
+  Result<void> go_back_to_the_beginning();
   [[nodiscard]] bool a_rank_is_lost() const;
   [[nodiscard]] std::size_t repairs_begun() const;
   /// The same, and MPI is asked: where the program leaves its body.
@@ -352,6 +352,7 @@ class Session::Impl {
     Held at_loop;                   ///< what was protected then
     std::optional<Held> at_resume;  ///< what the body had protected by itself when it first called resume()
     int rank = 0, size = 0;         ///< then
+    std::string late;               ///< a region that the body has protected behind its first resume()
     std::string missing;            ///< why it could not be kept
   };
   [[nodiscard]] Result<void> hold(Held& target, const std::set<std::string>& but) const;

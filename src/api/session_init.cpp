@@ -65,7 +65,12 @@ void Session::Impl::init(const std::function<void()>& phase) {
                 "before");
   const Within within(in_init_);
   if (!repairs()) return phase();
-  require_that_init_can_be_recorded();
+  try {
+    require_that_init_can_be_recorded();
+  } catch (const Error& e) {
+    if (rank == 0) api::tell_launcher(e.code());
+    throw;
+  }
   const auto start = std::chrono::steady_clock::now();
   const double cpu = processor_seconds();
   const bool replays = phases_ < logs_.size();

@@ -73,7 +73,8 @@ void Session::Impl::loop(const std::function<void()>& body) {
     left_by = nullptr;
     look_what_was_protected_late();
     forget_what_it_protected();
-    if (beginning_ && beginning_->missing.empty()) value_or_throw(put_back(beginning_->at_loop));
+    if (beginning_ && beginning_->missing.empty())
+      if (const auto done = put_back(beginning_->at_loop); !done) beginning_->missing = done.failure().what;
   }
 }
 
@@ -106,7 +107,7 @@ Result<void> Session::Impl::hold(Held& target, const std::set<std::string>& but)
   for (const bool are_static : {false, true}) {
     std::vector<engine::Wanted> wanted;
     for (const auto& spec : (are_static ? statics_ : regions_).specs()) {
-      if (but.contains(spec.name)) continue;
+      if (but.contains(spec.name) || spec.name == format::replay_region) continue;
       wanted.push_back({&spec});
       target.names.insert(spec.name);
     }
@@ -137,7 +138,8 @@ void Session::Impl::keep_what_the_body_protects() {
   const auto& outside = beginning_->at_loop.names;
   for (const auto* set : {&regions_, &statics_})
     for (const auto& spec : set->specs())
-      if (spec.type.kind == Type::Kind::opaque && !outside.contains(spec.name))
+      if (spec.save && spec.type.kind == Type::Kind::opaque && spec.name != format::replay_region &&
+          !outside.contains(spec.name))
         beginning_->missing = cat("the callbacks of region '", spec.name,
                                   "' cannot be asked before resume() (protected before loop(), they can)");
   if (!beginning_->missing.empty()) return;
@@ -152,7 +154,7 @@ void Session::Impl::look_what_was_protected_late() {
     for (const auto& name : set->names())
       if (name != format::replay_region && !beginning_->at_loop.names.contains(name) &&
           !beginning_->at_resume->names.contains(name))
-        beginning_->missing = cat("region '", name, "' was protected behind resume()");
+        beginning_->late = name;
 }
 
 Result<void> Session::Impl::may_go_back_to_the_beginning() const {
@@ -161,6 +163,8 @@ Result<void> Session::Impl::may_go_back_to_the_beginning() const {
                 "a rank was lost, and there is no line to roll back to: start the job again (call resume() inside "
                 "loop())");
   std::string missing = beginning_->missing;
+  if (missing.empty() && !beginning_->late.empty() && is_numbered_as_then())
+    missing = cat("region '", beginning_->late, "' was protected behind resume()");
   if (missing.empty() && beginning_->at_resume && is_numbered_as_then())
     for (const auto& name : beginning_->at_resume->names)
       if (regions_.find(name) == nullptr && statics_.find(name) == nullptr)
@@ -174,15 +178,12 @@ Result<void> Session::Impl::may_go_back_to_the_beginning() const {
 bool Session::Impl::is_numbered_as_then() const { return beginning_->rank == rank && beginning_->size == size; }
 
 /// Where fewer ranks are left the body has set up other parts than before, which are what counts from here on.
-void Session::Impl::go_back_to_the_beginning() {
-  if (beginning_->at_resume && is_numbered_as_then()) {
-    value_or_throw(put_back(*beginning_->at_resume));
-  } else {
-    beginning_->at_resume.reset();
-    keep_what_the_body_protects();
-  }
-  journal_->say("no line was whole yet: back to where loop() began");
-  journal_->event("fresh", {});
+Result<void> Session::Impl::go_back_to_the_beginning() {
+  BACKSTAY_TRY(may_go_back_to_the_beginning());
+  if (beginning_->at_resume && is_numbered_as_then()) return put_back(*beginning_->at_resume);
+  beginning_->at_resume.reset();
+  keep_what_the_body_protects();
+  return {};
 }
 
 #if !BACKSTAY_HAVE_MPI
@@ -258,6 +259,7 @@ void Session::Impl::open_with_spares(MPI_Comm comm) {
                                 settings_.errors_return, node_, own_units(), engine::newest_line_on_node(local_dir_)}));
   comm::leaving::tell_of_it_by([dir = settings_.dir, name = settings_.name](int status) {
     api::Journal(0, api::Log::quiet, dir, name).event("left", {api::Journal::number("status", status)});
+    api::tell_launcher(cat("left ", status));
   });
   make_journal(crew_->rank());  // another loss may come before the session is open
   if (settings_.signals) signals_ = std::make_unique<api::SignalListener>();  // which would end a spare
@@ -338,9 +340,10 @@ std::string Session::Impl::nobody_goes_on(const comm::Verdict& meeting, bool any
   const auto spares = static_cast<std::size_t>(std::count_if(
       meeting.replaced.begin(), meeting.replaced.end(), [](const auto& replaced) { return replaced.by_number >= 0; }));
   const std::string why = loops_begun_ > 1 ? " lost in a loop() that is not the first one of the session"
-                          : spares == 0    ? " lost, and no spare is left to take the place"
-                                           : cat(" lost, and only ", counted(spares, "spare"),
-                                                 spares == 1 ? " is" : " are", " left to take the places");
+                          : spares == meeting.replaced.size() && any_is_left ? " lost where others had ended their part"
+                          : spares == 0 ? " lost, and no spare is left to take the place"
+                                        : cat(" lost, and only ", counted(spares, "spare"),
+                                              spares == 1 ? " is" : " are", " left to take the places");
   return cat(lost_ranks(meeting), why, ": start the job again; ",
              any_is_left ? "it goes on from the newest line that is left, or from its beginning"
                          : "it goes on from the newest line that is left, unless a rank has said why not");
@@ -491,6 +494,7 @@ void Session::Impl::say_repairs() {
     if (fewer && said_ + 1 == repaired_.size())
       sentence += cat("; ", counted(size, "rank"), size == 1 ? " is" : " are", " left, numbered anew");
     journal.say(cat(sentence, "; together again after ", human_seconds(meeting.seconds)));
+    if (repaired_.back().speaks) api::tell_launcher("repair");
     journal.event("repair", {api::Journal::number("lost", static_cast<double>(meeting.replaced.size())),
                              api::Journal::number("replaced", static_cast<double>(by_spares)),
                              api::Journal::number("seconds", meeting.seconds)});

@@ -57,20 +57,26 @@ bool Alarm::expects_any() {
   return !expected_.empty();
 }
 
-bool Alarm::watches_one_like(MPI_Comm comm) {
-  int size = 0;
-  if (MPI_Comm_size(comm, &size) != MPI_SUCCESS || size < 2) return false;  // nobody waits for another there
+bool Alarm::may_be_expected(MPI_Comm comm) {
   MPI_Group group = MPI_GROUP_NULL;
   MPI_Comm_group(comm, &group);
   const std::lock_guard lock(mutex_);
   const bool is_expected =
       std::any_of(expected_.begin(), expected_.end(), [group](MPI_Group other) { return are_same(group, other); });
   MPI_Group_free(&group);
-  return is_expected || std::any_of(watched_.begin(), watched_.end(), [comm](MPI_Comm watched) {
-           int same = MPI_UNEQUAL;
-           MPI_Comm_compare(watched, comm, &same);
-           return same == MPI_IDENT || same == MPI_CONGRUENT;
-         });
+  return is_expected;
+}
+
+bool Alarm::watches_one_like(MPI_Comm comm) {
+  int size = 0;
+  if (MPI_Comm_size(comm, &size) != MPI_SUCCESS || size < 2) return false;  // nobody waits for another there
+  if (may_be_expected(comm)) return true;
+  const std::lock_guard lock(mutex_);
+  return std::any_of(watched_.begin(), watched_.end(), [comm](MPI_Comm watched) {
+    int same = MPI_UNEQUAL;
+    MPI_Comm_compare(watched, comm, &same);
+    return same == MPI_IDENT || same == MPI_CONGRUENT;
+  });
 }
 
 std::chrono::steady_clock::time_point Alarm::rung_since() {

@@ -26,6 +26,8 @@ class Alarm {
   /// One of the same processes is made from one that is watched, in a way in which nobody sees its end.
   void expect_one_of(MPI_Comm comm);
   [[nodiscard]] bool expects_any();
+  /// It is of the same processes as one that is expected.
+  [[nodiscard]] bool may_be_expected(MPI_Comm comm);
   /// A communicator of several processes, those of one that is watched or of one that is expected, in the same order.
   [[nodiscard]] bool watches_one_like(MPI_Comm comm);
   void ring();

@@ -129,19 +129,29 @@ bool is_of_all_processes(MPI_Comm comm) {
 
 Crew* Crew::present() { return crew_of_this_process; }
 
-bool Crew::spares_have_ended() { return was_mustered && present() == nullptr; }
+bool Crew::was_there() { return was_mustered; }
 
 void Crew::note_made(MPI_Comm from, MPI_Comm made) {
   if (!repairs_ || made == MPI_COMM_NULL || OurCall::is_under_way()) return;
-  if (from != MPI_COMM_NULL && !alarm()->watches(from)) return;
+  if (from != MPI_COMM_NULL && !is_ours(from)) return;
   MPI_Comm_set_errhandler(made, handler_);
+  note(made);
+}
+
+/// The program made it from ours, as far as that was seen.
+bool Crew::is_ours(MPI_Comm comm) const {
+  const auto alarm = this->alarm();
+  return alarm->watches(comm) || (alarm->expects_any() && alarm->may_be_expected(comm));
+}
+
+void Crew::note(MPI_Comm made) {
   alarm()->watch(made);
   const std::lock_guard lock(alarm_mutex_);
   made_.emplace_back(made, repairs_done_);
 }
 
 void Crew::note_unseen_making(MPI_Comm from) {
-  if (repairs_ && !OurCall::is_under_way() && alarm()->watches(from)) alarm()->expect_one_of(from);
+  if (repairs_ && !OurCall::is_under_way() && is_ours(from)) alarm()->expect_one_of(from);
 }
 
 void Crew::note_made_of(MPI_Group group, MPI_Comm made) {
@@ -153,7 +163,7 @@ void Crew::note_made_of(MPI_Group group, MPI_Comm made) {
   MPI_Group_compare(common, group, &same);
   MPI_Group_free(&workers);
   if (common != MPI_GROUP_EMPTY) MPI_Group_free(&common);
-  if (same != MPI_UNEQUAL) note_made(MPI_COMM_NULL, made);
+  if (same != MPI_UNEQUAL) note(made);  // with the error handler that the program has named
 }
 
 void Crew::note_freed(MPI_Comm made) {

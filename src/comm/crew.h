@@ -89,8 +89,8 @@ class Crew {
 
   /// The crew of this process; null: none.
   static Crew* present();
-  /// There was one: nobody can meet the spares in MPI_COMM_WORLD any more.
-  static bool spares_have_ended();
+  /// There is one, or was: nobody can meet the spares in MPI_COMM_WORLD any more.
+  static bool was_there();
   /// The program made `made` from `from` (MPI_COMM_NULL: somewhere else), or frees `made`.
   void note_made(MPI_Comm from, MPI_Comm made);
   /// `made` from no other one, of the processes of `group`: noted if all of these are workers.
@@ -147,6 +147,8 @@ class Crew {
   [[nodiscard]] bool comes_of_a_loss(MPI_Comm comm, int code) const;
   void pass_on(int code);
   Result<void> choose_rank();
+  [[nodiscard]] bool is_ours(MPI_Comm comm) const;
+  void note(MPI_Comm made);
 
   CrewOptions options_;
   MPI_Comm all_ = MPI_COMM_NULL;

@@ -5,7 +5,8 @@
 // to when nothing was resumed. `replay`: as `inside`, with replay(). `twice`: half of the steps in one loop(), the
 // other half in another one, with all protected before. `fallback`: the first loop() ends by an exception of all ranks.
 // `late`: memory that is protected behind resume(). `first`: memory that the body protects when it runs for the first
-// time only. `callbacks`: they save an object that is not there before resume(). `init`: behind loop(). `sessions`: a
+// time only. `size`: one rank protects more then.
+// `callbacks`: they save an object that is not there before resume(). `init`: behind loop(). `sessions`: a
 // second session at the end.
 #include <cstdio>
 #include <memory>
@@ -17,14 +18,23 @@
 #include "backstay/backstay.hpp"
 
 namespace {
+struct Particle {
+  double weight;
+  int kind;
+};
+
 struct Numbers {
   int step = 0;
+  double growth = 1;  // of particles
+  std::vector<Particle> particles = {{1, 0}, {2, 1}};
   std::vector<double> sums = std::vector<double>(1000, 1), table = std::vector<double>(100, 2);
 };
 
 void count_to(int end, Numbers& numbers, backstay::Session& session, const backstay::Computation* update) {
   const auto add = [&] {
-    double mine = numbers.sums[0] + numbers.table[static_cast<std::size_t>(numbers.step)], all = 0;
+    for (auto& particle : numbers.particles) particle.weight *= numbers.growth;
+    double mine = numbers.particles[1].weight + numbers.sums[0] + numbers.table[static_cast<std::size_t>(numbers.step)],
+           all = 0;
     MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, session.comm());
     for (auto& sum : numbers.sums) sum = 0.9 * sum + all;
   };
@@ -47,12 +57,19 @@ void work(backstay::Session& session, const std::string& how) {
   const auto protect = [&] {
     session.protect("sums", numbers.sums);
     if (how != "replay") session.protect("step", numbers.step);
+    if (how == "inside") {
+      session.protect("particles", numbers.particles);
+      numbers.growth = 1.5;
+    }
   };
   if (in_two) protect();
   if (how == "static") session.protect_static("table", numbers.table);
   for (const int end : in_two ? std::vector{10, 20} : std::vector{20}) {
     const auto body = [&] {
       if (!in_two) protect();
+      std::vector<double> fixed(is_first || session.rank() != 2 ? 5 : 7);
+      if (how == "size")
+        session.protect("fixed", backstay::array(fixed.data(), {static_cast<std::int64_t>(fixed.size())}));
       if (how == "first" && is_first) session.protect("table", numbers.table);
       is_first = false;
       if (how == "callbacks")

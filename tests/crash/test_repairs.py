@@ -144,7 +144,7 @@ FEWER = {  # ranks, processes, nodes, level, its options, who is lost
 
 
 @needs_ulfm
-@pytest.mark.parametrize("how", ["idup", "group"])
+@pytest.mark.parametrize("how", ["idup", "split", "group"])
 def test_a_loss_wakes_who_waits_in_a_communicator_whose_making_nobody_saw(tmp_path, how):
     """Ranks 2 and 3 talk to each other alone, and have lost nobody."""
     program = {"program": THROWER, "words": ("-1", how), "levels": "memory"}
@@ -349,6 +349,17 @@ def test_what_cannot_be_put_back_before_the_first_line_ends_the_launch(tmp_path,
 
 
 @needs_ulfm
+def test_all_end_alike_where_one_cannot_put_back_what_it_had(tmp_path):
+    given = {"program": BEGINNINGS, "words": ("size",), "levels": "shared", "timeout": 20}
+    start = time.monotonic()
+    ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, "--kill", "1@1", **given)
+    assert ended.returncode == 3 and ended.stderr.count("beginnings: rank 2: region 'fixed' was saved") == 3, (
+        ended.stderr
+    )
+    assert time.monotonic() - start < 15, "it took as long as the option timeout"
+
+
+@needs_ulfm
 def test_init_behind_loop_is_refused_beside_spares(tmp_path):
     ended = run(tmp_path, "-n", 2, "--spares", 1, "--relaunch", 0, program=BEGINNINGS, words=("init",), levels="shared")
     assert ended.returncode == 3 and ended.stderr.count("beginnings: init() was called behind loop()") == 2, (
@@ -360,9 +371,7 @@ def test_init_behind_loop_is_refused_beside_spares(tmp_path):
 def test_a_second_session_is_refused_where_the_spares_of_the_first_have_ended(tmp_path):
     ended = run(tmp_path, "-n", 2, "--spares", 1, "--relaunch", 0, program=BEGINNINGS, words=("sessions",))
     assert ended.returncode == 3, ended.stderr
-    sentence = (
-        "beginnings: MPI_COMM_WORLD has the spares of an earlier session in it, and these ended with that session"
-    )
+    sentence = "beginnings: MPI_COMM_WORLD has the spares of an earlier session in it, and these take part in"
     assert ended.stderr.count(sentence) == 2, ended.stderr
 
 
@@ -1077,8 +1086,16 @@ with backstay.Session() as run:
 
 
 @needs_ulfm
-def test_a_job_that_ends_without_its_directory_is_done(tmp_path):
-    """What tells that a session has ended cannot be written there."""
+@pytest.mark.parametrize("end", ["done", "failed"])
+def test_how_a_job_ends_is_known_without_its_directory(tmp_path, end):
+    """What tells that a session has ended, or what with, cannot be written there."""
+    if end == "failed":
+        text = WITHOUT_ITS_DIRECTORY + 'raise ValueError("boom")\n'
+        ended = run(
+            tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, **of_python(tmp_path, text, every=5, levels="shared")
+        )
+        assert ended.returncode == 1 and "the job failed with status 1" in ended.stderr, ended.stderr
+        return
     ended = run(
         tmp_path, "-n", 3, "--spares", 1, **of_python(tmp_path, WITHOUT_ITS_DIRECTORY, every=5, levels="shared")
     )

@@ -1,7 +1,7 @@
-// thrower STEP [partitioned|destructor|noexcept|idup|group]: all ranks count to 20, and throw at STEP. `main` catches
-// what is thrown, when the session is gone, ends MPI, and returns 3 then; else rank 0 prints "sum S". Partitioned:
-// before that each sends a number to itself in that way. Destructor, noexcept: most of the messages are waited for
-// where no exception gets out. Idup, group: they are sent in communicators of two, made by MPI_Comm_idup or
+// thrower STEP [partitioned|destructor|noexcept|idup|split|group]: all ranks count to 20, and throw at STEP. `main`
+// catches what is thrown, when the session is gone, ends MPI, and returns 3 then; else rank 0 prints "sum S".
+// Partitioned: before that each sends a number to itself in that way. Destructor, noexcept: most of the messages are
+// waited for where no exception gets out. Idup, group: they are sent in communicators of two, made by MPI_Comm_idup or
 // MPI_Comm_create_from_group.
 #include <cstdio>
 #include <cstdlib>
@@ -39,6 +39,13 @@ MPI_Comm pair_of(MPI_Comm comm, const std::string& how) {
     MPI_Comm_idup(half, &pair, &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
   }
+  if (how == "split") {
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Comm all = MPI_COMM_NULL;
+    MPI_Comm_idup(comm, &all, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    MPI_Comm_split(all, rank / 2, rank, &pair);
+  }
 #if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
   if (how == "group") {
     MPI_Group group = MPI_GROUP_NULL;
@@ -70,7 +77,7 @@ void work(int throws_at, const std::string& how) {
     session.protect("step", step);
     session.resume();
     if (how == "partitioned") send_in_parts(session.comm());
-    const bool in_pairs = how == "idup" || how == "group";
+    const bool in_pairs = how == "idup" || how == "split" || how == "group";
     const MPI_Comm pair = in_pairs ? pair_of(session.comm(), how) : MPI_COMM_NULL;
     while (step < 20) {
       session.checkpoint();
