@@ -152,7 +152,6 @@ class Session::Impl {
   void note_repair(const comm::Verdict& meeting);
   void save_what_memory_holds(bool speaks);
   void say_repairs();
-  void say_idle_options();
   void require_that_init_can_be_recorded() const;
   void record_together(const std::function<void()>& phase);
   void record(const std::function<void()>& phase);
@@ -207,6 +206,7 @@ class Session::Impl {
   [[nodiscard]] std::uint64_t counted_commits() const;
   /// Forgets what is protected from now on, when it is called.
   std::function<void()> what_was_protected();
+  void say_idle_options();
   void begin_loop();
   void bar_spares();
   void keep_beginning();
