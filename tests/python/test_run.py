@@ -436,9 +436,12 @@ def test_a_job_is_told_that_its_stderr_comes_to_a_terminal(tmp_path, app, launch
     assert done.stdout.count(b"_BACKSTAY_TERMINAL=1") == (2 if launcher == OPENMPI else 0)
 
 
-def test_open_mpi_passes_the_terminal_on_to_other_machines():
-    words = Launcher(Path("mpirun"), "openmpi").command(2, {"_BACKSTAY_TERMINAL": "1", "_BACKSTAY_RUN_ID": "x"})
-    assert [b for a, b in zip(words, words[1:]) if a == "-x"] == ["_BACKSTAY_TERMINAL"]
+def test_open_mpi_passes_what_sessions_look_for_on_to_other_machines():
+    """The run, by which events of named sessions are known, where to tell an end aside of them, and the terminal."""
+    given = {"_BACKSTAY_TERMINAL": "1", "_BACKSTAY_RUN_ID": "x", "_BACKSTAY_ENDED": "y", "_BACKSTAY": "z", "HOME": "/"}
+    words = Launcher(Path("mpirun"), "openmpi").command(2, given)
+    passed = [b for a, b in zip(words, words[1:]) if a == "-x"]
+    assert passed == ["_BACKSTAY_ENDED", "_BACKSTAY_RUN_ID", "_BACKSTAY_TERMINAL"]
 
 
 def test_directory_that_is_not_a_nodes_is_left_alone(tmp_path, app):
