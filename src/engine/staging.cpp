@@ -179,7 +179,7 @@ Result<void> put_back_regions(const region::RegionSet& regions, Capture& source)
   for (const auto& segment : source.segments) {
     const RegionSpec* spec = regions.find(segment.region);
     if (spec == nullptr) continue;
-    if (!(spec->type == segment.type))
+    if (!spec->save && !(spec->type == segment.type))
       return fail(Code::mismatch, "region '", segment.region, "' was of ", region::describe_type(segment.type),
                   ", and is of ", region::describe_type(spec->type), " now");
     const ByteView bytes = source.bytes().subspan(segment.offset, segment.bytes);

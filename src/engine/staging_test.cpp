@@ -85,6 +85,33 @@ TEST(staging, captures_every_region_with_its_checksum_and_zero_padding) {
   EXPECT_EQ(capture.segments[3].shape, (Extents{0}));
 }
 
+TEST(staging, puts_back_what_it_captured_and_only_into_elements_of_the_same_type) {
+  std::vector<double> x(100, 7);
+  std::string text = "hello", put_back;
+  region::RegionSet regions;
+  ASSERT_TRUE(regions.add(vector_spec("x", x)).ok());
+  auto spec = bytes_spec("text", [&] { return text; });
+  spec.load = [&](std::span<const std::byte> bytes) {
+    put_back.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  ASSERT_TRUE(regions.add(std::move(spec)).ok());
+  Capture capture;
+  ASSERT_TRUE(capture_regions(regions, {}, capture).ok());
+  x.assign(100, -1);
+  text = "longer than before";
+  ASSERT_TRUE(put_back_regions(regions, capture).ok());
+  EXPECT_EQ(x, std::vector<double>(100, 7));
+  EXPECT_EQ(put_back, "hello");
+  region::RegionSet others;
+  auto wider = vector_spec("x", x);
+  wider.type = type_of<std::complex<double>>();
+  ASSERT_TRUE(others.add(std::move(wider)).ok());
+  const auto refused = put_back_regions(others, capture);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.failure().code, Code::mismatch);
+  EXPECT_NE(refused.failure().what.find("region 'x' was of float64"), std::string::npos) << refused.failure().what;
+}
+
 TEST(staging, memory_is_kept_from_one_capture_to_the_next) {
   std::vector<double> x(100000);
   region::RegionSet regions;
