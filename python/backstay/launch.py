@@ -38,6 +38,7 @@ GRACE = 3.0  # seconds for the launcher to clean up after its ranks were killed
 ECHO = 0.2  # seconds in which a second SIGINT is the same one, sent to the process and to its group
 ENDED = "_BACKSTAY_ENDED"  # not BACKSTAY_...: see guard.MARK
 BEGINNING = 60.0  # seconds after a launch in which its ranks are counted often
+GLANCE = 5.0  # the same where no rank can be replaced
 
 
 @dataclass
@@ -213,14 +214,15 @@ class Signals:
 class FirstEnd:
     """When the first of the ranks on this machine ended. A launcher may take seconds to end behind it."""
 
+    MOST = 200  # ranks of a launch that are watched: each takes a descriptor
+
     def __init__(self):
         self.time: float | None = None
         self._descriptors: dict[int, int] = {}  # by process id
 
-    MOST = 200  # ranks of a launch that are watched: each takes a descriptor
-
     def watch(self, processes: Collection[int]) -> None:
-        most = min(self.MOST, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        most = self.MOST if limit == resource.RLIM_INFINITY else min(self.MOST, limit // 4)
         for pid in processes if len(processes) <= most else ():
             if self.time is None and pid not in self._descriptors:
                 with contextlib.suppress(OSError):  # it has ended already, or this system has none of them
@@ -572,8 +574,10 @@ class Supervisor:
         return seen
 
     def _are_awaited(self) -> bool:
-        """Ranks are looked for often until all have been seen: one may be lost before its session is open."""
-        return self._most_ranks < self._job.processes() and time.time() - self._launched_at < BEGINNING
+        """Ranks are looked for often until all have been seen: one may be lost before its session is open. Without
+        spares it is only for the time of a loss, and not worth a search of /proc for long."""
+        beginning = BEGINNING if self._job.spares else GLANCE
+        return self._most_ranks < self._job.processes() and time.time() - self._launched_at < beginning
 
     def _tick(self) -> float | None:
         if self._kill_deadline is not None:
