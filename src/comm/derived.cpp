@@ -126,7 +126,10 @@ int MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* made, MPI_Re
 
 int MPI_Comm_create_from_group(MPI_Group group, const char* tag, MPI_Info info, MPI_Errhandler handler,
                                MPI_Comm* made) {
-  const int code = PMPI_Comm_create_from_group(group, tag, info, handler, made);
+  const auto real = [&] { return PMPI_Comm_create_from_group(group, tag, info, handler, made); };
+  const Phase* const phase = quiet() ? nullptr : own_phase();
+  if (phase != nullptr) return refused("MPI_Comm_create_from_group", phase->workers, real);
+  const int code = real();
   Crew* const crew = Crew::present();
   if (crew != nullptr && code == MPI_SUCCESS) crew->note_made_of(group, *made);
   return code;

@@ -39,7 +39,7 @@ Result<Level> level_of_logs(const std::vector<LevelConfig>& levels, const Topolo
   Level level;
   level.config.kind = LevelKind::memory;
   level.config.parity = strongest_parity(levels, topology);
-  level.name = "message-log";
+  level.name = level_of_message_logs;
   level.store = std::move(memory);
   level.leader = true;
   level.groups = file_groups(level.config, topology);

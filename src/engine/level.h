@@ -51,6 +51,7 @@ inline constexpr std::array named_levels{
 std::string level_name(const LevelConfig& config);
 /// The level that has the static regions of a level's lines: "shared-static" (engine/statics.h).
 std::string companion_of(const std::string& level);
+inline constexpr const char* level_of_message_logs = "message-log";  // engine/kept_log.h
 
 /// Which rank is on which node.
 struct Topology {

@@ -475,6 +475,12 @@ std::set<Member> lost_members(const catalog::Candidate& line, const BadFiles& ba
   return lost;
 }
 
+/// A line, as a person knows it. Nobody asked for a level of message logs, and there is one line of it.
+std::string named(std::uint64_t line, const Level& level) {
+  if (level.name == level_of_message_logs) return "the log of what was received in init()";
+  return cat("line ", line, " at level ", level.name);
+}
+
 /// A line while it is being put back: its files may have to be rebuilt first.
 class Attempts {
  public:
@@ -486,7 +492,7 @@ class Attempts {
         topology_(topology),
         comm_(comm),
         say_(say),
-        what_(cat("line ", line_.line, " at level ", levels[static_cast<std::size_t>(line_.level)].name)) {}
+        what_(named(line_.line, levels[static_cast<std::size_t>(line_.level)])) {}
 
   /// Collective: with every combination of sources that has not failed yet, and with what parity gives back.
   Result<Attempt> run(const region::RegionSet& regions, const ReadOptions& options) {
@@ -745,7 +751,7 @@ Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Le
   std::string last_trouble;
   PutBack found;
   for (const auto& line : inventory.candidates) {
-    const std::string what = cat("line ", line.line, " at level ", levels[static_cast<std::size_t>(line.level)].name);
+    const std::string what = named(line.line, levels[static_cast<std::size_t>(line.level)]);
     if (line.code == Code::version) return fail(Code::version, what, ": ", line.trouble);
     std::string trouble = line.trouble;
     if (trouble.empty()) {
@@ -815,7 +821,7 @@ Result<Damage> check_all(const Inventory& inventory, const std::vector<Level>& l
     if (!checked) out.text(checked.failure().what);
   };
   for (const auto& line : inventory.candidates) {
-    const std::string what = cat("line ", line.line, " at level ", levels[static_cast<std::size_t>(line.level)].name);
+    const std::string what = named(line.line, levels[static_cast<std::size_t>(line.level)]);
     if (comm.rank() == 0 && !line.trouble.empty()) out.text(cat(what, ": ", line.trouble));
     if (comm.rank() == 0 && line.trouble.empty() && !line.complete)
       out.text(cat(what, ": a file, a copy, parity or a manifest is missing"));

@@ -70,6 +70,12 @@ void misbehave(backstay::Session& run) {
     MPI_Win_create(&x, sizeof(x), 1, MPI_INFO_NULL, run.comm(), &window);
     MPI_Win_free(&window);
   }
+  if (does("communicator of a group")) {
+    MPI_Group all;
+    MPI_Comm made = MPI_COMM_NULL;
+    MPI_Comm_group(run.comm(), &all);
+    MPI_Comm_create_from_group(all, "of-init", MPI_INFO_NULL, MPI_ERRORS_RETURN, &made);
+  }
   if (does("checkpoint")) run.checkpoint();
   if (does("resume")) run.resume();
   if (does("loop")) run.loop([] {});

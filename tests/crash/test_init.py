@@ -35,6 +35,8 @@ def test_a_replacement_sets_itself_up_alone_and_the_others_do_not(tmp_path, monk
     assert result(ended) == undisturbed
     assert phases(ended) == {**{who: 2 for who in range(RANKS) if who != rank}, RANKS: 2}
     assert ("set up alone, from a log of" in ended.stderr) == (rank == 0)  # who speaks
+    rebuilt = f"the log of what was received in init(): rebuilding rank {rank} from parity"
+    assert rebuilt in ended.stderr and "message-log" not in ended.stderr, ended.stderr
 
 
 @needs_ulfm
@@ -76,6 +78,7 @@ def test_a_rank_that_is_lost_between_phases_is_set_up_by_the_log_of_the_first(tm
     "does, sentence",
     [
         ("window", "MPI_Win_create"),
+        ("communicator of a group", "MPI_Comm_create_from_group"),
         ("checkpoint", "checkpoint() was called inside init()"),
         ("resume", "resume() was called inside init()"),
         ("loop", "loop() was called inside init()"),
