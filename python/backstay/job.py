@@ -13,6 +13,8 @@ from pathlib import Path
 from . import checked_access, guard
 from .mpirun import TERMINAL, Launcher, LaunchError
 
+MOST = {"-n": 10_000_000, "--spares": 1_000_000, "--relaunch": 1_000_000}
+
 
 @dataclass(frozen=True)
 class Kill:
@@ -177,6 +179,9 @@ def check(job: Job) -> None:
         raise LaunchError(f"-n {job.ranks}: a job has at least one rank.")
     if job.spares < 0:
         raise LaunchError(f"--spares {job.spares}: give the number of processes that wait beside the ranks, 0 or more.")
+    for flag, given in (("-n", job.ranks), ("--spares", job.spares), ("--relaunch", job.relaunch)):
+        if given > MOST[flag]:
+            raise LaunchError(f"{flag} {given}: that is more than the {MOST[flag]} that there may be.")
     if job.nodes is not None and not 1 <= job.nodes <= job.processes():
         beside = f" and --spares {job.spares}" if job.spares else ""
         raise LaunchError(f"--nodes {job.nodes} does not fit -n {job.ranks}{beside}: every node has at least one rank.")

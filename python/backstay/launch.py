@@ -33,7 +33,7 @@ from .lines import COMPANIONS, LEVELS, Problem, newest_whole, open_directory, re
 from .locks import holder_of, is_held, locked_for_run
 from .mpirun import Ending, LaunchError, ending
 
-STALLED_LAUNCHES = 2  # so many in a row without a new line, by what came from inside: the next would end as they did
+STALLED_LAUNCHES = 2  # so many in a row without a new line, by an end of its own: the next would end as they did
 GRACE = 3.0  # seconds for the launcher to clean up after its ranks were killed
 ECHO = 0.2  # seconds in which a second SIGINT is the same one, sent to the process and to its group
 ENDED = "_BACKSTAY_ENDED"  # not BACKSTAY_...: see guard.MARK
@@ -43,13 +43,15 @@ GLANCE = 5.0  # the same where no rank can be replaced
 
 @dataclass
 class Launch:
-    """What became of one launch."""
+    """What became of one launch. `from_outside`: somebody has killed it, or may have: of a process that was lost, and
+    had no spare to take its place, nothing else is known."""
 
     attempt: int
     status: int
     signal: int | None
     seconds: float
     progress: bool
+    from_outside: bool
 
 
 @dataclass
@@ -336,8 +338,7 @@ class Supervisor:
         if launch.attempt > self._job.relaunch:
             return "gave_up"
         recent = self._launches[-STALLED_LAUNCHES:]
-        from_outside = launch.signal == signal.SIGKILL and not self._stood_still
-        alike = len({(past.status, past.signal) for past in recent}) == 1 and not from_outside
+        alike = len({(past.status, past.signal) for past in recent}) == 1 and not launch.from_outside
         if len(recent) == STALLED_LAUNCHES and alike and not any(past.progress for past in recent):
             return "no_progress"
         return None
@@ -377,8 +378,8 @@ class Supervisor:
                 "refused": "the job is not launched again, which would be refused as well: mend what the message above "
                 "names.",
                 "gave_up": f"the job failed with {how}, and {launches} were allowed: see its messages above.",
-                "no_progress": f"the last {STALLED_LAUNCHES} launches ended alike and saved no new line, so another "
-                f"would end the same way: see the messages above (last: {how}).",
+                "no_progress": f"the last {STALLED_LAUNCHES} launches ended alike and saved no new line to go on "
+                f"from, so another would end the same way: see the messages above (last: {how}).",
             }[reason].replace("1 launch were", "1 launch was")
         )
         self._say_cost(directory)
@@ -409,8 +410,9 @@ class Supervisor:
         self._launched_at = time.time()
         started = time.monotonic()
         end = self._run_once(attempt)
+        lost = False
         if self._job.spares:
-            end = self._look_how_it_ended(offset, end)
+            end, lost = self._look_how_it_ended(offset, end)
         seconds = time.monotonic() - started
         progress = newest_line(self._job) > newest or self._committed_since(offset)
         what = {"attempt": attempt, "status": end.status, "signal": end.signal, "seconds": round(seconds, 3)}
@@ -419,15 +421,21 @@ class Supervisor:
         self._events.add("exit", **what)
         if end.status:
             say(f"launch {attempt} ended after {seconds:.1f} s with {_how(end.status, end.signal)}.")
-        return Launch(attempt, end.status, end.signal, round(seconds, 3), progress)
+        from_outside = (lost or end.signal == signal.SIGKILL) and not self._stood_still
+        return Launch(attempt, end.status, end.signal, round(seconds, 3), progress, from_outside)
 
     def _committed_since(self, offset: int) -> bool:
-        """Lines in the directories of real nodes are not seen from here, but rank 0 tells of each."""
-        return any(e.get("event") == "commit" and e.get("level") != "memory" for e in self._session_events(offset))
+        """Lines in the directories of real nodes are not seen from here, but rank 0 tells of each. Those in memory end
+        with the launch."""
+        return any(
+            e.get("event") == "commit" and not str(e.get("level", "")).startswith("memory")
+            for e in self._session_events(offset)
+        )
 
-    def _look_how_it_ended(self, offset: int, end: Ending) -> Ending:
+    def _look_how_it_ended(self, offset: int, end: Ending) -> tuple[Ending, bool]:
         """The status of a launcher that goes on after losses is 0 also where a signal has ended every process, and what
-        a process ended with is lost where that end was turned into one by a signal."""
+        a process ended with is lost where that end was turned into one by a signal. And whether a session was open and
+        no process has said why it ended: one was lost then, and the others left without a word for that."""
         events = self._session_events(offset)
         made_good = [number for number, e in enumerate(events) if e.get("event") == "repair"]
         rest = events[made_good[-1] if made_good else 0 :]
@@ -435,12 +443,13 @@ class Supervisor:
         left = [int(e.get("status", 1)) for e in rest if e.get("event") == "left"]
         told = self._told_aside()
         left = left or [int(line.split()[1]) for line in told if line.startswith("left ")]
-        if end.status or left:
-            return Ending(left[-1]) if left else end
         ends = ends or "end" in told
+        lost = not ends and not left and self._has_begun()
+        if end.status or left:
+            return (Ending(left[-1]) if left else end), lost
         if not ends and self._kill_deadline is None and not self._stop_asked:
             say("the launcher says that all is well, but no session has ended: all processes were lost.")
-        return Ending(0 if ends else 1)
+        return Ending(0 if ends else 1), lost
 
     def _told_aside(self) -> list[str]:
         """Since the last repair, by sessions whose events may be lost with the directory."""

@@ -150,6 +150,9 @@ std::vector<std::string> level_names(Values& values) {
     if (std::find(words.begin(), words.end(), name) == words.end())
       values.refuse("levels", cat("a list of memory, memory2, local, local2, partner, shared ('", name,
                                   "' is not a level; the nearest is '", nearest(name, words), "')"));
+  for (const auto& name : names)
+    if (std::count(names.begin(), names.end(), name) > 1)
+      values.refuse("levels", cat("a list in which each level is once ('", name, "' is there twice)"));
   return names;
 }
 

@@ -77,6 +77,7 @@ TEST(options, bad_values_say_what_is_wanted) {
                                        {"keep", "0"},
                                        {"levels", "shard"},
                                        {"levels", ","},
+                                       {"levels", "memory,shared,memory"},
                                        {"shared.layout", "two-files"},
                                        {"policy", "maybe"},
                                        {"timeout", "0"},

@@ -276,6 +276,25 @@ def test_without_a_spare_left_the_job_ends_and_the_next_launch_resumes(tmp_path,
 
 
 @needs_ulfm
+def test_losses_that_no_spare_is_left_for_are_not_taken_for_ends_of_the_programs_own(tmp_path, undisturbed):
+    """Who is left ends with a status. Two launches alike that saved nothing are enough of the program's own ends."""
+    flags = ("-n", 4, "--spares", 1, "--kill", "1@20,3@40", "--kill", "2@30,0@50")
+    ended = run(tmp_path, *flags, levels="memory2", memory2__redundancy="rs(3,1)", memory2__unit="rank", every=5)
+    assert result(ended) == undisturbed, ended.stderr
+    assert [launch["attempt"] for launch in events(tmp_path, "launch")] == [1, 2, 3], ended.stderr
+
+
+@needs_ulfm
+def test_two_launches_that_the_program_ended_by_itself_are_enough_also_with_spares(tmp_path, monkeypatch):
+    """What memory held is of no use to the next one."""
+    monkeypatch.setenv("LOOPER_EXITS", "-1,150")
+    options = {"levels": "memory2", "memory2__redundancy": "rs(2,1)", "memory2__unit": "rank", "every": 5}
+    ended = run(tmp_path, "-n", 3, "--spares", 1, program=LOOPER, words=("400",), **options)
+    assert ended.returncode == 4 and "ended alike and saved no new line to go on from" in ended.stderr, ended.stderr
+    assert len(events(tmp_path, "launch")) == 2
+
+
+@needs_ulfm
 @pytest.mark.parametrize("kills", ["1@30,3@60", "1@30,0@60,2@60"])
 def test_without_a_spare_left_what_memory_holds_is_saved_before_the_end(tmp_path, undisturbed, kills):
     """No line is ever due at level shared; lost members are rebuilt from parity."""

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import json
 import os
-from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
@@ -34,7 +33,7 @@ def run(
         ),
     ] = None,
     directory: Annotated[
-        Optional[Path],
+        Optional[str],
         typer.Option("--dir", "-d", help="Where checkpoints go. [default: $BACKSTAY_DIR or backstay-checkpoints]"),
     ] = None,
     levels: Annotated[Optional[str], typer.Option(help="Such as partner,shared.")] = None,
@@ -55,6 +54,7 @@ def run(
     backstay run -n 8 --nodes 4 --levels partner --kill node1@30 -- ./app
     """
     try:
+        _refuse_empty(directory, levels)
         options = parse_options(opt or []) | _own_options(levels, interval, every)
         options |= {"check_access": "on"} if check else {}
         job = Job(
@@ -91,6 +91,13 @@ def _kills(given: Optional[list[str]]) -> list[str]:
     """The --kill options; without any, BACKSTAY_KILL is meant for the first launch."""
     environment = os.environ.get("BACKSTAY_KILL")
     return given or ([environment] if environment else [])
+
+
+def _refuse_empty(directory: Optional[str], levels: Optional[str]) -> None:
+    """A variable of a script that is not set, most likely: not what the user has asked for."""
+    for flag, given in (("--dir", directory), ("--levels", levels)):
+        if given is not None and not given.strip():
+            raise LaunchError(f"{flag} is empty: give it a value, or leave it out.")
 
 
 def _own_options(levels: Optional[str], interval: Optional[float], every: Optional[int]) -> dict[str, str]:
