@@ -177,7 +177,7 @@ def _events(directory: Path) -> list[dict]:
 def _event(line: str) -> dict | None:
     try:
         event = with_numbers(json.loads(line))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return event if event is not None and isinstance(event.get("event"), str) and "time" in event else None
 

@@ -109,7 +109,7 @@ class Events:
 def _json(line: bytes) -> object:
     try:
         return json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

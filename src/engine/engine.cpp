@@ -687,6 +687,7 @@ Result<Resumed> Engine::resume(Aside* later) {
       hooks_.say(cat("line ", line, " lies at level ", level, ", which is not among the levels of this run, and was ",
                      "passed over: name it in the option levels to go on from there"));
   if (found->line == 0) return Resumed{};
+  static_lines_.clear();  // memory holds those of this line now: the bytes tell where they are, before the next line
   job_.id = found->manifest.job;
   if (found->manifest.statics > 0) config_.saved_statics = static_regions_.changes();
   for (const auto& [level, line] : found->rejected) {

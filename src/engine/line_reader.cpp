@@ -739,7 +739,7 @@ Result<Attempt> put_back_statics(const catalog::Candidate& line, const std::stri
     const auto region = comm.broadcast(rank, as_bytes(attempt->read));
     if (!region) return region.failure();
     say(cat("region '", as_text(*region), "' of rank ", rank,
-            " is static, and was changed all the same: it is put back as it was saved"));
+            " is static, and is not as it was when the line was saved: it is put back"));
   }
   return attempt;
 }

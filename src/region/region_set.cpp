@@ -141,8 +141,15 @@ Result<void> RegionSet::add(RegionSpec spec) {
   BACKSTAY_TRY(check_placement(spec));
   if (by_memory) BACKSTAY_TRY(check_view(spec, spec.view()));
   if (spec.padding.empty()) note_padding(spec.type, 0, spec.padding);
-  at_[spec.name] = specs_.size();
-  specs_.push_back(std::move(spec));
+  const auto [known, is_new] = turn_.try_emplace(spec.name, next_turn_);
+  next_turn_ += is_new ? 1 : 0;
+  const auto next = std::partition_point(
+      specs_.begin(), specs_.end(), [&, turn = known->second](const RegionSpec& s) { return turn_.at(s.name) < turn; });
+  const auto place = static_cast<std::size_t>(next - specs_.begin());
+  if (next != specs_.end())
+    for (auto& [other, index] : at_) index += index >= place ? 1 : 0;
+  at_[spec.name] = place;
+  specs_.insert(next, std::move(spec));
   ++changes_;
   return {};
 }
@@ -161,6 +168,7 @@ Result<void> RegionSet::remove(std::string_view name) {
 void RegionSet::keep_only(const std::vector<std::string>& names) {
   const std::set<std::string_view> kept(names.begin(), names.end());
   changes_ += std::erase_if(specs_, [&](const RegionSpec& spec) { return !kept.contains(spec.name); });
+  std::erase_if(turn_, [&](const auto& turn) { return !kept.contains(turn.first); });
   at_.clear();
   for (std::size_t i = 0; i < specs_.size(); ++i) at_[specs_[i].name] = i;
 }

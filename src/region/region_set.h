@@ -22,6 +22,7 @@ std::uint64_t element_count(const Extents& shape);
 
 class RegionSet {
  public:
+  /// At the end; a name that was removed comes back to where it was, as another process may never have removed it.
   /// Code::invalid_argument: a name in use, a name below another region's (a file cannot have both), no way to read or
   /// write it, more than 7 dimensions, a placement that does not fit, a type that no file can describe.
   Result<void> add(RegionSpec spec);
@@ -29,7 +30,7 @@ class RegionSet {
   [[nodiscard]] Result<void> require_free(const std::string& name) const;
   /// Code::not_found.
   Result<void> remove(std::string_view name);
-  /// Those whose names are not in `names` are removed.
+  /// Those whose names are not in `names` are removed, and their places forgotten.
   void keep_only(const std::vector<std::string>& names);
   [[nodiscard]] std::vector<std::string> names() const;
 
@@ -47,6 +48,9 @@ class RegionSet {
   std::vector<RegionSpec> specs_;
   std::uint64_t changes_ = 0;
   std::map<std::string, std::size_t, std::less<>> at_;  ///< where each name stands in specs_
+  std::map<std::string, std::uint64_t, std::less<>>
+      turn_;  ///< of each name, removed ones too: specs_ are in this order
+  std::uint64_t next_turn_ = 0;
 };
 
 /// Whether memory that looks like `view` can be saved for `spec`: shape, strides, block, list. A sentence if not.

@@ -44,7 +44,21 @@ TEST(region_set, a_name_leads_to_its_region_also_after_others_were_removed) {
   }
   EXPECT_EQ(set.find("a"), nullptr);
   EXPECT_TRUE(set.add(spec("a")).ok());
-  EXPECT_EQ(set.find("a"), &set.specs().back());
+  EXPECT_EQ(set.find("a")->name, "a");
+}
+
+TEST(region_set, what_is_added_once_more_comes_back_to_its_place_until_that_is_forgotten) {
+  RegionSet set;
+  for (const char* name : {"c", "a", "d", "b"}) ASSERT_TRUE(set.add(spec(name)).ok());
+  for (const char* name : {"a", "c"}) ASSERT_TRUE(set.remove(name).ok());
+  for (const char* name : {"a", "e", "c"}) ASSERT_TRUE(set.add(spec(name)).ok());
+  EXPECT_EQ(set.names(), (std::vector<std::string>{"c", "a", "d", "b", "e"}));
+  for (const char* name : {"a", "b", "c", "d", "e"}) EXPECT_EQ(set.find(name)->name, name);
+  set.keep_only({"b", "a", "d"});
+  ASSERT_TRUE(set.remove("b").ok());
+  for (const char* name : {"e", "c", "b"}) ASSERT_TRUE(set.add(spec(name)).ok());
+  EXPECT_EQ(set.names(), (std::vector<std::string>{"a", "d", "b", "e", "c"}));
+  for (const char* name : {"a", "b", "c", "d", "e"}) EXPECT_EQ(set.find(name)->name, name);
 }
 
 TEST(region_set, lengths_and_strides_that_no_memory_has_are_refused) {

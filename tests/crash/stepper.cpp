@@ -114,7 +114,12 @@ int main(int argc, char** argv) try {
     MPI_Comm ring = MPI_COMM_NULL, pair = MPI_COMM_NULL;
     MPI_Comm_dup(session.comm(), &ring);
     MPI_Comm_split(ring, session.rank() / 2, session.rank(), &pair);
+    const char* const again = std::getenv("STEPPER_PROTECTS_AGAIN");  // at that step, as a program does that moves data
     while (simulation.step < steps) {
+      if (again != nullptr && simulation.step == std::atoll(again)) {
+        session.unprotect("tail");
+        session.protect("tail", simulation.tail);
+      }
       session.checkpoint();
       simulation.advance(session, ring, pair);
       if (!session.replaying()) std::this_thread::sleep_for(std::chrono::microseconds(500));

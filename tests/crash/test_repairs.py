@@ -285,6 +285,18 @@ def test_losses_that_no_spare_is_left_for_are_not_taken_for_ends_of_the_programs
 
 
 @needs_ulfm
+def test_a_region_that_was_protected_once_more_is_where_a_replacement_has_it(tmp_path, monkeypatch, undisturbed):
+    """Which never protects it a second time: lines are of the same regions in the same order on all ranks."""
+    monkeypatch.setenv("STEPPER_PROTECTS_AGAIN", "50")
+    flags = ("-n", 4, "--spares", 2, "--nodes", 6, "--kill", "1@100,2@200")
+    options = {"levels": "memory", "memory__redundancy": "rs(2,1)", "every": 5}
+    ended = run(tmp_path, *flags, **options)
+    assert result(ended) == undisturbed and "given up" not in ended.stderr, ended.stderr
+    assert ended.stderr.count("together again") == 2
+    assert [line["call"] >= kill for line, kill in zip(events(tmp_path, "resume"), (95, 190))] == [True, True]
+
+
+@needs_ulfm
 def test_two_launches_that_the_program_ended_by_itself_are_enough_also_with_spares(tmp_path, monkeypatch):
     """What memory held is of no use to the next one."""
     monkeypatch.setenv("LOOPER_EXITS", "-1,150")

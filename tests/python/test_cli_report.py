@@ -84,7 +84,10 @@ def test_events_of_other_kinds_than_ours_are_passed_over(tmp_path):
     odd = [(3, "start", {"ranks": "many"}), (4, "exit", {"status": "bad"}), (5, "commit", {"line": [1]})]
     odd += [(6, "commit", {"line": 7, "bytes": float("nan")}), (7, "repair", {"lost": float("inf")})]
     expected = backstay("report", write(tmp_path / "ck", LAUNCHED_AGAIN), "--json").json
-    told = backstay("report", write(tmp_path / "ck", [*LAUNCHED_AGAIN[:3], *odd, *LAUNCHED_AGAIN[3:]]), "--json").json
+    written = write(tmp_path / "ck", [*LAUNCHED_AGAIN[:3], *odd, *LAUNCHED_AGAIN[3:]])
+    with (written / "events.jsonl").open("a") as file:
+        file.write("[" * 200000 + "\n")
+    told = backstay("report", written, "--json").json
     assert told == expected
     without = [(22, "failed", {"line": None, "level": "shared", "seconds": None, "why": "?"})]
     assert backstay("report", write(tmp_path / "ck", LAUNCHED_AGAIN[:6] + without)).status == 0
