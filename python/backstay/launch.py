@@ -306,6 +306,7 @@ class Supervisor:
         self._ended = scratch / "ended"  # what sessions of this launch say aside of their events
         self._most_ranks = 0  # of this launch, on this machine at once
         self._ranks_before = 0  # when they were last counted
+        self._seen: set[int] = set()  # ranks of this launch that were on this machine
         self._offset = 0  # in the events, where this launch begins
         self._launched_at = 0.0
         self._launches: list[Launch] = []
@@ -372,7 +373,12 @@ class Supervisor:
         say(
             {
                 "done": f"the job is done, after {launches} and {seconds:.1f} s.",
-                "stopped": f"the job was asked to end and did, with {how}; the same command goes on from there.",
+                "stopped": f"the job was asked to end and did, with {how}"
+                + (
+                    "; the same command goes on from there."
+                    if self._may_have_saved(last)
+                    else ", before it had saved anything that is seen from here; the same command launches it again."
+                ),
                 "in_use": f"{directory} is in use by another job ({holder_of(directory / 'lock')}), so this one is not "
                 "launched again: wait until that job ends, stop it, or choose another directory with --dir.",
                 "refused": "the job is not launched again, which would be refused as well: mend what the message above "
@@ -383,6 +389,9 @@ class Supervisor:
             }[reason].replace("1 launch were", "1 launch was")
         )
         self._say_cost(directory)
+
+    def _may_have_saved(self, last: Launch) -> bool:
+        return last.status == 0 or self._has_begun() or newest_line(self._job) > 0
 
     def _say_cost(self, directory: Path) -> None:
         """Of failures; a job at level memory alone, or of another program, may have left no events."""
@@ -453,12 +462,15 @@ class Supervisor:
 
     def _told_aside(self) -> list[str]:
         """Since the last repair, by sessions whose events may be lost with the directory."""
-        try:
-            lines = self._ended.read_text().splitlines()
-        except OSError:
-            return []
+        lines = self._all_told_aside()
         repairs = [number for number, line in enumerate(lines) if line == "repair"]
         return lines[repairs[-1] :] if repairs else lines
+
+    def _all_told_aside(self) -> list[str]:
+        try:
+            return self._ended.read_text().splitlines()
+        except OSError:
+            return []
 
     def _session_events(self, offset: int) -> list[dict]:
         events = self._events.since(offset)
@@ -484,6 +496,7 @@ class Supervisor:
     def _run_once(self, attempt: int) -> Ending:
         job = self._job
         self._most_ranks = self._ranks_before = 0
+        self._seen = set()
         environment = job.environment(attempt, self._run_id, sys.stderr.isatty() and not self._piped())
         job.launcher.use_scratch(environment, self._scratch / str(attempt))
         self._ended = self._scratch / f"ended-{attempt}"
@@ -554,6 +567,15 @@ class Supervisor:
         opened = {"start", "end", "stop"}
         return any(e.get("event") in opened for e in self._session_events(self._offset))
 
+    def _to_be_seen(self) -> set[int]:
+        """Ranks that are on this machine if none was lost: all, where it simulates the nodes; else those that were
+        seen, as others may be elsewhere."""
+        return set(range(self._job.processes())) if self._job.nodes and self._seen else self._seen
+
+    def _has_begun_here(self) -> bool:
+        """The same, for ranks on this machine whose session has its events elsewhere."""
+        return "open" in self._all_told_aside() or self._has_begun()
+
     def _are_stuck(self) -> bool:
         """A spare has said so before it ended."""
         return any(e.get("event") == "stuck" for e in self._session_events(self._offset))
@@ -562,7 +584,10 @@ class Supervisor:
         """When a rank of the launch was last there. A launcher that goes on after the loss of a rank may not notice
         that it has none left (Open MPI 5.0 waits for a lock of its own then): it is ended."""
         now = time.monotonic()
-        ranks = len(guard.rank_processes(self._run_id))
+        here = set(guard.rank_processes(self._run_id))
+        ranks = len(here)
+        more_come = not here <= self._seen
+        self._seen |= here
         self._most_ranks = max(ranks, self._most_ranks)
         fewer, self._ranks_before = ranks < self._ranks_before, ranks
         elsewhere = self._most_ranks < self._job.processes()  # some may be, or are not there yet
@@ -570,7 +595,7 @@ class Supervisor:
             say("the ranks that are left do not come to a repair: the launch is ended.")
             self._stood_still = True
             self._kill(process)
-        if ranks < self._most_ranks and not elsewhere and not self._has_begun():
+        if not more_come and here != self._to_be_seen() and not self._has_begun_here():
             if now - seen > 2 * GRACE and self._kill_deadline is None:
                 say("a process was lost before the session was open, where none can be replaced: the launch is ended.")
                 self._kill(process)

@@ -156,6 +156,22 @@ def block(global_shape, lower, upper) -> Placement:
     return _core.block(*(_extents(f"{name} of block()", value) for name, value in given.items()))
 
 
+@dataclass(frozen=True)
+class _ArrayOf:
+    """In the log, in place of a protected array that a computation returns: a replay gives that array, with what it
+    held then, and not a copy."""
+
+    region: str
+    value: np.ndarray
+
+    def put_back(self, held: Mapping[str, Any]) -> np.ndarray:
+        array = held.get(self.region)
+        if not isinstance(array, np.ndarray) or array.shape != self.value.shape or array.dtype != self.value.dtype:
+            return self.value
+        array[...] = self.value
+        return array
+
+
 class Session:
     """One run of one program, or of one of its coupled codes, under protection.
 
@@ -391,12 +407,18 @@ class Session:
     def _kept(self, value, of_computation: bool):
         if not self._keeps_way:
             return value
+        region = next(
+            (name for name, held in self._held.items() if held is value and isinstance(value, np.ndarray)), None
+        )
         try:
-            written = b"" if self.replaying else pickle.dumps(value)
+            written = b"" if self.replaying else pickle.dumps(value if region is None else _ArrayOf(region, value))
         except Exception as error:
             raise _refusal(f"a replay could not give back {value!r:.60}, which cannot be pickled: {error}") from None
         kept = self._core.kept(written, of_computation)
-        return value if kept == written else pickle.loads(kept)
+        if kept == written:
+            return value
+        given = pickle.loads(kept)
+        return given.put_back(self._held) if isinstance(given, _ArrayOf) else given
 
     def _in_computation(self, call, argument):
         try:

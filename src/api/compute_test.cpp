@@ -13,6 +13,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backstay/backstay.hpp"
@@ -890,6 +891,119 @@ TEST_F(ComputeTest, a_loop_that_runs_again_declares_again) {
     run.rollback("for the test");
   });
   EXPECT_EQ(rounds, 2);
+}
+
+TEST_F(ComputeTest, a_loop_that_runs_again_may_declare_as_many_others) {
+  std::vector<double> u(100, 1), f(100, 2);
+  {
+    Session run(alone, options());
+    run.protect("u", u);
+    run.protect("f", f);
+    bool robust = false;
+    run.loop([&] {
+      const auto one =
+          robust ? run.declare("relaxation", {updates("u")}) : run.declare("fluxes", {reads("u"), writes("f")});
+      const auto two = robust ? run.declare("output", {reads("u"), writes("f")})
+                              : run.declare("explicit update", {reads("f"), updates("u")});
+      run.resume();
+      run.checkpoint();
+      run.compute(one, [&] { (robust ? u : f).assign(100, 5); });
+      if (!std::exchange(robust, true)) run.rollback("does not converge");
+      run.compute(two, [&] { f.assign(100, 7); });
+      run.wait();
+    });
+  }
+  const auto back = put_back(100);
+  EXPECT_EQ(back.first, std::vector<double>(100, 1));  // and not what the relaxation made of it
+  EXPECT_EQ(back.second, std::vector<double>(100, -1));
+}
+
+TEST_F(ComputeTest, a_loop_that_runs_again_makes_what_the_first_line_had_not) {
+  const auto program = [&](int end, bool rolls_back) {
+    std::vector<double> u(100), f(100);
+    Session run(alone, options());
+    int step = 0;
+    run.loop([&] {
+      step = 0;
+      run.protect("step", step);
+      run.protect("u", u);
+      run.protect("f", f);
+      const auto setup = run.declare("setup", {reads("f"), writes("u")});
+      const auto flux = run.declare("flux", {reads("u"), writes("f")});
+      const auto update = run.declare("update", {reads("f"), updates("u")});
+      f.assign(100, 1);
+      run.compute(setup, [&] { u.assign(100, 1 + f[0]); });
+      run.init_done();
+      for (run.resume(); step < end; ++step) {
+        run.checkpoint();
+        if (std::exchange(rolls_back, false)) run.rollback("a smaller step");
+        run.compute(flux, [&] { f.assign(100, 0.5 * u[0]); });
+        run.compute(update, [&] { u.assign(100, u[0] + f[0]); });
+      }
+    });
+    return u[0];
+  };
+  EXPECT_EQ(program(3, false), 2 * 1.5 * 1.5 * 1.5);
+  double last = 0;
+  EXPECT_EQ(refusal([&] { last = program(5, true); }), "nothing was refused");
+  EXPECT_EQ(last, 2 * 1.5 * 1.5 * 1.5 * 1.5 * 1.5);
+}
+
+TEST_F(ComputeTest, what_is_missing_stays_so_where_the_body_does_not_resume) {
+  std::vector<double> u(100, 1), f(100, 2);
+  const auto once = [&](const std::function<void(Session&, Computation, Computation)>& body) {
+    Session run(alone, options());
+    run.protect("u", u);
+    run.protect("f", f);
+    body(run, run.declare("flux", {reads("u"), writes("f")}), run.declare("update", {reads("f"), updates("u")}));
+  };
+  once([&](Session& run, Computation flux, Computation) {
+    run.checkpoint();
+    run.compute(flux, [&] { f.assign(100, 3); });
+    run.wait();
+  });
+  const auto said = refusal([&] {
+    once([&](Session& run, Computation, Computation update) {
+      run.resume();
+      bool again = false;
+      run.loop([&] {
+        if (!std::exchange(again, true)) run.rollback("for the test");
+        run.checkpoint();
+        run.compute(update, [] {});
+      });
+    });
+  });
+  EXPECT_NE(said.find("needs region 'f', which the line that this run went on from has not"), std::string::npos)
+      << said;
+}
+
+TEST_F(ComputeTest, regions_in_the_same_memory_are_saved_as_they_are_together) {
+  for (const bool whole_first : {true, false}) {
+    std::vector<double> q(100, 1), f(100, 2);
+    double* const rho = q.data();
+    {
+      Session run(alone, options({{"dir", (dir_ / (whole_first ? "q" : "rho")).string()}}));
+      if (whole_first) run.protect("q", q);
+      run.protect("rho", array(rho, {50}));
+      if (!whole_first) run.protect("q", q);
+      run.protect("f", f);
+      const auto density = run.declare("density", {writes("rho")});
+      const auto all = run.declare("all", {updates("q"), writes("f")});
+      run.checkpoint();
+      run.compute(density, [&] { std::fill_n(rho, 50, 3.0); });
+      run.compute(all, [&] { q.assign(100, 4), f.assign(100, 5); });
+      run.wait();
+      EXPECT_EQ(run.status().committed, 1U);
+    }
+    q.assign(100, -1), f.assign(100, -1);
+    Session run(alone, options({{"dir", (dir_ / (whole_first ? "q" : "rho")).string()}}));
+    run.protect("q", q);
+    run.protect("rho", array(rho, {50}));
+    run.protect("f", f);
+    EXPECT_TRUE(run.resume().resumed);
+    EXPECT_EQ(q, std::vector<double>(100, 1)) << whole_first;
+    EXPECT_EQ(f, std::vector<double>(100, -1)) << "what shares nothing is left out";
+  }
 }
 
 TEST_F(ComputeTest, a_step_that_needs_too_much_costs_its_line_alone) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -103,6 +104,32 @@ TEST_F(ReplayTest, local_variables_and_control_flow_come_back_without_computing)
   EXPECT_EQ(again.seen, right.seen);  // also of what was not computed again
   EXPECT_LT(again.ran, right.ran / 2);
   fs::remove_all(dir_.string() + "-2");
+}
+
+/// An inner computation that ran before the line alone: a replay skips it with the one around it.
+TEST_F(ReplayTest, what_an_inner_computation_has_changed_stays_in_the_lines_of_later_launches) {
+  const auto program = [&](int kill_at) {
+    std::vector<double> u(100), table(100);
+    Session run(alone, options());
+    run.protect("u", u);
+    run.protect("table", table);
+    const auto start = run.declare("start", {writes("u")});
+    const auto step = run.declare("step", {updates("u")});
+    const auto fill = run.declare("fill", {updates("table")});
+    run.replay();
+    run.compute(start, [&] { u.assign(100, 1); });
+    for (int s = 0; s < 8; ++s) {
+      if (s == kill_at) throw Killed();
+      run.checkpoint();
+      run.compute(step, [&] {
+        u.assign(100, 1.5 * u[0]);
+        if (s == 0) run.compute(fill, [&] { table.assign(100, 7); });
+      });
+    }
+    return u[0] + table[99];
+  };
+  for (const int kill_at : {3, 5, 6, 7}) EXPECT_THROW(program(kill_at), Killed);
+  EXPECT_EQ(program(-1), std::pow(1.5, 8) + 7);
 }
 
 /// A vector, and a pool of which some cells are used: both get their sizes in a computation that a replay skips, and

@@ -192,10 +192,7 @@ void Session::Impl::open_among(MPI_Comm comm, const Result<api::Settings>& setti
   if (settings_.shrink && settings_.spares == 0)
     journal_->say(
         "the option shrink is on and spares is 0: only a job with spares goes on after a loss; give it at least one");
-  const auto dies_with_a_rank = [](const engine::LevelConfig& level) {
-    return level.kind == engine::LevelKind::memory && level.parity.p == 0;
-  };
-  if (settings_.spares > 0 && std::ranges::all_of(settings_.levels, dies_with_a_rank))
+  if (settings_.spares > 0 && std::ranges::none_of(settings_.levels, engine::outlives_a_rank))
     journal_->say(
         "no level keeps what a lost rank held in memory, so that after a loss all begin anew: give the level "
         "redundancy, as memory.redundancy=rs(4,1), or add partner, local or shared to the levels");
@@ -560,7 +557,7 @@ Outcome Session::Impl::take(bool forced) {
   pump();
   leave_if_lost();
   if (repairs() && engine_->captured() == 0 && !engine_->has_lines()) engine_->want_a_line();
-  if (beginning_ && counted_commits() > 0) beginning_.reset();
+  if (beginning_ && has_lasting_line()) beginning_.reset();
   auto outcome = engine_->checkpoint(forced, signals_ && api::SignalListener::asked());
   if (!outcome) leave_if_lost();
   {
@@ -682,9 +679,17 @@ void Session::Impl::prune(int keep) {
   value_here(engine_->prune(static_cast<std::size_t>(keep)));
 }
 
-std::uint64_t Session::Impl::counted_commits() const {
+bool Session::Impl::has_lasting_line() const {
   const std::lock_guard lock(mutex_);
-  return counters_.committed;
+  return has_lasting_line_;
+}
+
+/// Lines of other levels count where there is none that outlives a rank.
+bool Session::Impl::lasts(const std::string& level) const {
+  const auto has_that_name = [&](const auto& config) { return engine::level_name(config) == level; };
+  const auto found = std::ranges::find_if(settings_.levels, has_that_name);
+  return (found != settings_.levels.end() && engine::outlives_a_rank(*found)) ||
+         std::ranges::none_of(settings_.levels, engine::outlives_a_rank);
 }
 
 Status Session::Impl::status() const {
@@ -720,6 +725,7 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
       const std::lock_guard lock(mutex_);
       if (!s.of_statics) {
         ++counters_.committed;
+        has_lasting_line_ = has_lasting_line_ || lasts(level);
         ended_ += s.last ? 1 : 0;
         counters_.newest_line = std::max(counters_.newest_line, s.line);
       }

@@ -203,7 +203,8 @@ class Session::Impl {
   static void leave_mpi();
 #endif
   void let_spares_go();
-  [[nodiscard]] std::uint64_t counted_commits() const;
+  [[nodiscard]] bool has_lasting_line() const;
+  [[nodiscard]] bool lasts(const std::string& level) const;
   /// Forgets what is protected from now on, when it is called.
   std::function<void()> what_was_protected();
   void say_idle_options();
@@ -323,6 +324,7 @@ class Session::Impl {
 
   mutable std::mutex mutex_;  // counters_ and failures_ are written by the background
   Status counters_;
+  bool has_lasting_line_ = false;      // one that outlives the loss of a rank
   double blocked_by_first_ = 0;        // of counters_.blocked_seconds, up to the second checkpoint
   std::uint64_t captured_before_ = 0;  // by the engines before this one
   std::uint64_t ended_ = 0;            // checkpoints that are committed or given up at each of their levels

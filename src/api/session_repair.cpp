@@ -81,6 +81,7 @@ void Session::Impl::loop(const std::function<void()>& body) {
 std::function<void()> Session::Impl::what_was_protected() {
   return [this, regions = regions_.names(), statics = statics_.names(), declared = declared_.size()] {
     if (engine_) engine_->give_up_undecided(regions);
+    if (engine_) engine_->begin_again();
     forget_way();
     regions_.keep_only(regions);
     statics_.keep_only(statics);
@@ -124,7 +125,7 @@ Result<void> Session::Impl::put_back(Held& held) {
 /// Until the first line is whole there is nothing else to roll back to. It is put back before the body begins again, so
 /// that what the body makes before resume() stays.
 void Session::Impl::keep_beginning() {
-  if (counted_commits() > 0) return;
+  if (has_lasting_line()) return;
   const auto kept = hold(beginning_.emplace().at_loop, {});
   if (!kept) beginning_->missing = kept.failure().what;
 }
@@ -271,6 +272,7 @@ void Session::Impl::open_with_spares(MPI_Comm comm) {
     throw;
   }
   say_repairs();
+  api::tell_launcher("open");
   if (!crew_->repairs())
     journal_->say(
         "this MPI cannot go on after the loss of a rank (it is not Open MPI 5 started with --with-ft ulfm), so spares "
@@ -346,7 +348,8 @@ std::string Session::Impl::nobody_goes_on(const comm::Verdict& meeting, bool any
                                               spares == 1 ? " is" : " are", " left to take the places");
   return cat(lost_ranks(meeting), why, ": start the job again; ",
              any_is_left ? "it goes on from the newest line that is left, or from its beginning"
-                         : "it goes on from the newest line that is left, unless a rank has said why not");
+                         : "it goes on from the newest line that is left (no rank is: where they have said above why "
+                           "they ended, that is the reason, and not the spares)");
 }
 
 /// Ends the engine and its thread; regions stay, and so does what the memory level holds.

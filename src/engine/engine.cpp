@@ -252,6 +252,7 @@ void Engine::start_background() {
 // ---- checkpoint ------------------------------------------------------------------------------------------------
 
 Result<Outcome> Engine::checkpoint(bool now, bool signal) {
+  open_line_.end_beginning();
   decider_.begin_call(monotonic());
   BACKSTAY_TRY(meet());
   tell_what_is_stuck();
@@ -507,6 +508,11 @@ Result<Outcome> Engine::capture(const std::vector<bool>& levels, bool now) {
   return taken ? Result<Outcome>(Outcome::taken) : taken.failure();
 }
 
+void Engine::want_a_line() {
+  const auto first = std::ranges::find_if(config_.levels, outlives_a_rank);
+  forced_[first == config_.levels.end() ? 0 : static_cast<std::size_t>(first - config_.levels.begin())] = true;
+}
+
 void Engine::make_ready() {
   const auto bytes = open_line_.bytes_at_once();
   if (background_ && (config_.staging_limit == 0 || bytes <= config_.staging_limit)) background_->make_ready(bytes);
@@ -723,6 +729,7 @@ Result<void> Engine::put_back(const Aside& aside) {
   BACKSTAY_TRY(meet(Meeting::resume));
   auto there = aside.put_back(regions_);
   if (there) there = open_line_.came_back_without(aside.left_out);
+  if (there) open_line_.others_are_changed(aside.left_out);
   return agree(groups_.app(), there);
 }
 

@@ -76,8 +76,9 @@ class Engine {
   region::RegionSet& regions() { return regions_; }
   region::RegionSet& static_regions() { return static_regions_; }
   [[nodiscard]] std::uint64_t saved_statics() const { return config_.saved_statics; }
-  /// The next capture writes the cheapest level, due or not: there is nothing to roll back to.
-  void want_a_line() { forced_[0] = true; }
+  /// The next capture writes the cheapest level whose lines outlive a rank, due or not: there is nothing to roll back
+  /// to.
+  void want_a_line();
   [[nodiscard]] bool has_lines() const;
 
   /// `signal`: this rank was asked to end. `now`: due, whatever the decision says.
@@ -90,6 +91,7 @@ class Engine {
   Result<void> note_made() { return open_line_.note_made(); }
   void note_exchanged(const std::string& region) { open_line_.note_exchanged(region); }
   void end_way() { open_line_.end_way(); }
+  void begin_again() { open_line_.begin_again(); }
   void save_only(std::set<std::string> names) { open_line_.save_only(std::move(names)); }
   void note(std::size_t computation) { open_line_.note(computation); }
   [[nodiscard]] std::set<std::string> as_made() const { return open_line_.as_made(); }

@@ -14,6 +14,8 @@ std::string level_name(const LevelConfig& config) {
       ->name;
 }
 
+bool outlives_a_rank(const LevelConfig& config) { return config.kind != LevelKind::memory || config.parity.p > 0; }
+
 std::string companion_of(const std::string& level) { return level + "-static"; }
 
 bool reaches(LevelKind kind, const Topology& topology, int rank, int server) {

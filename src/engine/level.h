@@ -49,6 +49,8 @@ inline constexpr std::array named_levels{
     NamedLevel{"local", LevelKind::local},     NamedLevel{"local2", LevelKind::local},
     NamedLevel{"partner", LevelKind::partner}, NamedLevel{"shared", LevelKind::shared}};
 std::string level_name(const LevelConfig& config);
+/// Its lines can be put back where one rank is lost.
+bool outlives_a_rank(const LevelConfig& config);
 /// The level that has the static regions of a level's lines: "shared-static" (engine/statics.h).
 std::string companion_of(const std::string& level);
 inline constexpr const char* level_of_message_logs = "message-log";  // engine/kept_log.h

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "format/data_file.h"
+#include "region/footprint.h"
 #include "region/pack.h"
 
 namespace backstay::engine {
@@ -73,13 +74,15 @@ Result<std::vector<select::Region>> regions_for_select(const region::RegionSet& 
   return out;
 }
 
-/// From one line to the next they are mostly the same: computations are only added.
+/// From one line to the next they are mostly the same. A body of loop() that runs again may declare others.
 Result<std::shared_ptr<const OpenLine::Effects>> OpenLine::find_effects() const {
   auto regions = regions_for_select(from_.regions, from_.statics);
   if (!regions) return regions.failure();
   const std::size_t count = from_.declared != nullptr ? from_.declared->size() : 0;
-  if (effects_ && effects_->by_computation.size() == count && effects_->regions == *regions) return effects_;
+  const std::uint64_t changes = count > 0 ? from_.declared->changes() : 0;
+  if (effects_ && effects_->changes == changes && effects_->regions == *regions) return effects_;
   auto out = std::make_shared<Effects>();
+  out->changes = changes;
   out->regions = std::move(*regions);
   for (std::size_t c = 0; c < count; ++c) {
     auto effects = from_.declared->effects_on(c, out->regions);
@@ -118,6 +121,25 @@ select::BoxSet OpenLine::needed_at_once(std::size_t region, const select::Region
   return in_parts && needed.boxes().size() <= most_parts ? needed : there;
 }
 
+/// What is declared of a region says nothing of another one that lies in the same memory: those are saved as they are,
+/// at once. Views that throw are refused elsewhere.
+void OpenLine::find_sharing() {
+  sharing_.clear();
+  if (from_.declared == nullptr || from_.declared->size() == 0) return;
+  std::vector<region::Footprint> all;
+  std::vector<const RegionSpec*> specs;
+  for (const auto& spec : from_.regions.specs()) {
+    const auto view = view_of(spec);
+    if (!view || spec.save) continue;
+    all.push_back(region::footprint_of(*view, spec.type.size));
+    specs.push_back(&spec);
+  }
+  for (const std::size_t i : region::that_share_memory(all)) {
+    sharing_.insert(specs[i]->name);
+    changed_.insert(specs[i]->name);  // by computations of the others, perhaps
+  }
+}
+
 /// Regions that computations overwrite. A callback may look at anything, what is the same on all ranks must be saved at
 /// one moment, cells in use (and their counts) are no range of a region, and of what a computation is changing, one
 /// uses that cannot be declared now, or lay elsewhere when it was looked for, nothing is known: those are saved at
@@ -125,6 +147,7 @@ select::BoxSet OpenLine::needed_at_once(std::size_t region, const select::Region
 std::map<std::size_t, const std::byte*> OpenLine::worth_waiting_for(const Undecided& undecided,
                                                                     const std::set<std::string>& left_out) const {
   std::set<std::string> others = exchanged_;
+  others.insert(sharing_.begin(), sharing_.end());
   others.insert(left_out.begin(), left_out.end());
   for (std::size_t c = 0; c < undecided.known->by_computation.size(); ++c)
     if (undecided.known->by_computation[c].empty())
@@ -159,6 +182,7 @@ void OpenLine::take(std::unique_ptr<Checkpoint> line, const CaptureOptions& opti
 
 Result<void> OpenLine::capture(bool at_once) {
   line_->capture.clear();
+  find_sharing();
   if (!absent_.empty()) BACKSTAY_TRY(meet_absent());
   auto left_out = leave_out_missing();
   if (!left_out) return left_out.failure();
@@ -219,7 +243,7 @@ std::uint64_t OpenLine::bytes_at_once() const {
 
 Result<void> OpenLine::before(std::size_t computation) {
   if (!absent_.empty()) BACKSTAY_TRY(meet_absent(computation));
-  if (!missing_.empty()) BACKSTAY_TRY(require_there(computation));
+  if (!missing_.empty() && !begins_again_) BACKSTAY_TRY(require_there(computation));
   if (!undecided_ || computation >= undecided_->known->by_computation.size() || look_for_exchanged()) return {};
   const auto& effects = undecided_->known->by_computation[computation];
   const bool is_inside = from_.running != nullptr && !from_.running->empty();
@@ -447,6 +471,7 @@ Result<std::uint32_t> crc_of(const RegionSpec& spec) {
 Result<void> OpenLine::came_back_without(const std::vector<NotThere>& regions) {
   missing_.clear();
   absent_.clear();
+  begins_again_ = false;
   last_refusal_ = 0;
   for (const auto& entry : regions) {
     const auto* spec = from_.regions.find(entry.region);

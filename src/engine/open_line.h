@@ -64,8 +64,8 @@ class OpenLine {
   /// A line was put back that had nothing of these regions. Code::mismatch: one was to be as the beginning of the
   /// program makes it, and is not.
   Result<void> came_back_without(const std::vector<NotThere>& regions);
-  /// That line was put back by resume(): but for those of these that are as made, regions are what computations had
-  /// made in an earlier launch, whether any begins in this one or not.
+  /// That line was put back: but for those of these that are as made, regions are what computations had made in an
+  /// earlier launch, whether any begins in this one or not, as those inside of others that a replay skips do not.
   void others_are_changed(const std::vector<NotThere>& regions);
   /// The way of the program begins here, or its beginning ends: what no computation changes from now on, a run that
   /// goes this way again makes again. Not those of `others`.
@@ -76,6 +76,10 @@ class OpenLine {
   void note_exchanged(const std::string& region) { changed_.insert(region); }
   /// Nothing is made again any more.
   void end_way() { is_made_again_ = false; }
+  /// The body of loop() runs again, from a beginning that may make and read what the last line that was put back had
+  /// not: nobody misses that until another line is put back, or the beginning is over without.
+  void begin_again() { begins_again_ = true; }
+  void end_beginning() { begins_again_ = false; }
   /// From now on a line holds these regions, captured at once, and leaves out all others; none: what computations
   /// decide.
   void save_only(std::set<std::string> names) { listed_ = std::move(names); }
@@ -101,6 +105,7 @@ class OpenLine {
  private:
   /// What the declared computations do.
   struct Effects {
+    std::uint64_t changes = 0;                    ///< of the declarations that these are of
     std::vector<select::Region> regions;          ///< as they were protected by then; static ones last
     std::vector<select::Effects> by_computation;  ///< none: it is not known what it does
   };
@@ -120,6 +125,7 @@ class OpenLine {
   };
 
   Result<void> capture(bool at_once);
+  void find_sharing();
   Result<std::vector<Wanted>> wanted_now(const std::set<std::string>& left_out);
   Result<std::unique_ptr<Undecided>> find_undecided(const std::set<std::string>& left_out) const;
   Result<std::shared_ptr<const Effects>> find_effects() const;
@@ -163,9 +169,11 @@ class OpenLine {
   mutable std::shared_ptr<const Effects> effects_;  ///< of the last line
   /// Of regions that were undecided: their shape, and what was read first of them the last time.
   std::map<std::string, std::pair<Extents, select::BoxSet>> needed_;
+  std::set<std::string> sharing_;    ///< regions of which others may hold the same memory, by the last line
   std::set<std::string> exchanged_;  ///< regions whose memory was exchanged while a line waited: none waits again
   std::map<std::string, Missing> missing_;  ///< by region; none has no elements
   std::set<std::string> absent_;            ///< regions of which all is missing, and that are not protected yet
+  bool begins_again_ = false;               ///< what is missing is so behind the roll-back only
   std::vector<select::Region> seen_;        ///< those of the last computation that uses some of these
   std::set<std::string> listed_;            ///< regions that a line holds; none: what computations decide
   bool is_made_again_ = false;              ///< what no computation changes, where the program is run again

@@ -25,12 +25,19 @@ Result<std::size_t> Declared::declare(const std::string& name, std::vector<Named
   const auto known = std::ranges::find(computations_, name, &Named::name);
   if (known == computations_.end()) {
     computations_.push_back({name, std::move(accesses)});
+    ++changes_;
     return computations_.size() - 1;
   }
   if (!std::ranges::equal(known->accesses, accesses, same))
     return fail(Code::invalid_argument, "computation '", name,
                 "' was declared before with other accesses: give this one another name");
   return static_cast<std::size_t>(known - computations_.begin());
+}
+
+void Declared::keep_first(std::size_t computations) {
+  if (computations >= size()) return;
+  computations_.resize(computations);
+  ++changes_;
 }
 
 Result<Computation> Declared::resolve(const Named& named, const std::vector<Region>& regions) {

@@ -1,8 +1,8 @@
 // The computations that a program has declared, by the names of the regions they use.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -42,8 +42,10 @@ class Declared {
   [[nodiscard]] bool changes(const std::string& region) const;
   /// The names of those that it may change.
   [[nodiscard]] std::vector<std::string> changed_by(std::size_t computation) const;
-  /// Forgets all but the first ones.
-  void keep_first(std::size_t computations) { computations_.resize(std::min(computations, size())); }
+  /// Forgets all but the first ones. Those that are declared then have their numbers.
+  void keep_first(std::size_t computations);
+  /// Grows with each computation that is added or forgotten: what a number stands for is the same while it stays.
+  [[nodiscard]] std::uint64_t changes() const { return changes_; }
   /// One line for each with what must be the same on every rank; ranges need not be.
   [[nodiscard]] std::vector<std::string> signature() const;
   [[nodiscard]] std::string signature_of(std::size_t computation) const;
@@ -57,6 +59,7 @@ class Declared {
   static Result<Computation> resolve(const Named& named, const std::vector<Region>& regions);
 
   std::vector<Named> computations_;
+  std::uint64_t changes_ = 0;
 };
 
 }  // namespace backstay::select

@@ -330,6 +330,17 @@ def test_a_rank_that_is_lost_before_the_first_line_brings_all_back_to_where_loop
 
 
 @needs_ulfm
+def test_the_first_line_is_one_that_outlives_a_rank(tmp_path, undisturbed):
+    """No line is due at level shared; those of memory, which has no redundancy, die with any rank."""
+    ended = run(
+        tmp_path, "-n", 4, "--spares", 1, "--kill", "1@200", levels="memory,shared", memory__every=5,
+        shared__every=1000000,
+    )  # fmt: skip
+    assert result(ended) == undisturbed, ended.stderr
+    assert "launch 2" not in ended.stderr and "resumed from line 1 at level shared" in ended.stderr
+
+
+@needs_ulfm
 @pytest.mark.parametrize("how", ["inside", "static", "replay"])
 @pytest.mark.parametrize("kills", ["1@1", "1@1,2@opening,3@repair"], ids=["one", "three"])
 def test_before_the_first_line_all_begin_with_what_they_began_with(tmp_path, how, kills):
@@ -472,6 +483,22 @@ with backstay.Session() as run:
     assert ended.returncode == 0 and "launch 2" in ended.stderr, ended.stderr
     assert "a process was lost before the session was open" in ended.stderr
     assert "the launcher says" not in ended.stderr
+
+
+@needs_ulfm
+def test_a_process_that_is_lost_before_it_was_seen_ends_the_launch_on_simulated_nodes(tmp_path):
+    """Where the nodes are simulated it cannot be on another machine."""
+    died = tmp_path / "died"
+    app = tmp_path / "app.sh"
+    app.write_text(f"""#!/bin/sh
+if [ "$OMPI_COMM_WORLD_RANK" = 1 ] && [ ! -e {died} ]; then : > {died}; kill -9 $$; fi
+exec {sys.executable} -c 'import backstay
+with backstay.Session() as run: run.checkpoint(now=True)'
+""")
+    app.chmod(0o755)
+    ended = run(tmp_path, "-n", 3, "--spares", 1, "--nodes", 4, program=app, words=(), timeout=5)
+    assert ended.returncode == 0 and "launch 2" in ended.stderr, ended.stderr
+    assert "a process was lost before the session was open" in ended.stderr
 
 
 @needs_ulfm

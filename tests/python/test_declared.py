@@ -448,3 +448,26 @@ def test_a_set_that_fails_is_named(start):
             run.close()
     with pytest.raises(backstay.Error, match="region 'x': what was put back could not be handed over: .*no room in"):
         run.resume()
+
+
+def test_a_replay_gives_back_a_protected_array_itself(start):
+    def program(run, steps):
+        u, seen = np.ones(4), []
+
+        def advance(array):
+            array *= 2
+            return array
+
+        run.protect("u", u)
+        step = run.declare("step", updates="u")
+        run.replay()
+        given = u
+        for _ in range(steps):
+            run.checkpoint()
+            given = run.compute(step, advance, given)
+            seen.append(float(given[0]))
+        run.wait()
+        return given is u, seen
+
+    assert program(start(), 3) == (True, [2, 4, 8])
+    assert program(start(), 5) == (True, [2, 4, 8, 16, 32])
