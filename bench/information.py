@@ -17,7 +17,6 @@ from pathlib import Path
 import saved
 
 LEVELS = ["none", "initphase", "fast-forward", "list", "list+fast-forward", "triggered"]
-LEAST = saved.LEAST | {"tgv": ["density", "momentum_x", "momentum_y", "momentum_z", "energy"]}
 PROGRAMS = {
     "tea2d": ["--n", "1024", "--steps", "2", "--solver", "ppcg", "--eps", "1e-4", "--stored"],
     "clover3d": ["--n", "64", "--steps", "3", "--output-every", "2"],
@@ -32,7 +31,7 @@ def bytes_of(build: Path, name: str, level: str, ranks: int) -> dict:
         flags = ["run", "-n", ranks, "--every", 1, "--levels", "shared", "--opt", "policy=wait"]
         said = saved.told_by([*saved.COMMAND, *flags, "--dir", f"{directory}/ck", "--", *program])
         regions = saved.regions_of(Path(directory, "ck"))
-    least = sum(regions[field] for field in LEAST[name])
+    least = saved.least_of(name, PROGRAMS[name])
     row = {"what": "information", "program": name, "level": level, "store": "shm", "ranks": ranks}
     row |= {"bytes": sum(regions.values()), "least": least, "regions": sorted(regions)}
     row[f"{'none' if level == 'none' else 'told'}_per_least"] = row["bytes"] / least
