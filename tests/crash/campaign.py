@@ -44,7 +44,10 @@ def main(arguments: list[str] | None = None) -> int:
     size.add_argument("--small", action="store_true", help="under two minutes, as CI runs it")
     size.add_argument("--large", action="store_true", help="hours")
     parser.add_argument("--seed", type=int, default=1, help="of all that is random (default: 1)")
+    parser.add_argument("--look", action="store_true", help=argparse.SUPPRESS)  # ./dev, before it builds anything
     options = parser.parse_args(arguments)
+    if options.look:
+        return 0
     start = time.monotonic()
     outcome = importlib.import_module(CAMPAIGNS[options.name][0]).run_campaign(options.large, options.seed)
     for number, failure in enumerate(outcome.found, 1):

@@ -1,7 +1,7 @@
 """Gives the readers of tests/fuzz what libFuzzer makes up, under AddressSanitizer and UBSan.
 
     ./dev campaign fuzz --small                  # builds, a few seconds for each target
-    ./dev campaign fuzz --large                  # two hours of one core, shared among the targets
+    ./dev campaign fuzz --large                  # two hours of a core, shared among the targets; all cores are used
     python tests/crash/fuzz.py --seconds 300     # as the campaign, for so long (after a first ./dev campaign)
     python tests/crash/fuzz.py --keep            # makes tests/fuzz/corpus anew, of what was found worth keeping
 
@@ -22,7 +22,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from campaign import Outcome
@@ -105,7 +107,7 @@ def fuzzed(target: str, folders: list[Path], options: list[str], limit: float) -
 
 
 def _core_seconds() -> float:
-    """What all children that ended took."""
+    """What all children of this process that ended took: targets side by side are each in a process of its own."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -136,8 +138,10 @@ def find_seeded_bug(seed: int) -> str | None:
     return f"a bug that was put into a target was not found in {SEEDED_BUG_LIMIT} s: the fuzzer is blind"
 
 
-def try_target(target: str, seconds: float, seed: int) -> tuple[list[Run], list[str]]:
-    """Runs until so many seconds of a core were had, and a sentence for each failure, with the input that made it."""
+def try_target(target: str, seconds: float, seed: int) -> tuple[list[Run], list[str], float]:
+    """Runs until so many seconds of a core were had, a sentence for each failure, with the input that made it, and
+    the seconds by the clock."""
+    start = time.monotonic()
     found = BUILD / "findings" / target
     before = set(found.glob("*"))
     runs: list[Run] = []
@@ -151,8 +155,8 @@ def try_target(target: str, seconds: float, seed: int) -> tuple[list[Run], list[
                 inputs[0].unlink()
                 continue
             where = f"input: {inputs[0]}" if inputs else "no input was kept"
-            return runs, [f"{target}: {run.complaint}; {where}; log: {BUILD / target}.log"]
-    return runs, []
+            return runs, [f"{target}: {run.complaint}; {where}; log: {BUILD / target}.log"], time.monotonic() - start
+    return runs, [], time.monotonic() - start
 
 
 def is_slow(target: str, file: Path) -> bool:
@@ -170,17 +174,17 @@ def run_campaign(large: bool, seed: int, seconds: float | None = None, targets: 
     found = [blind] if blind else []
     seconds = seconds or (LARGE if large else SMALL)
     executed, used = 0, 0.0
-    for target in targets:
-        start = time.monotonic()
-        runs, failures = try_target(target, seconds / len(targets), seed)
-        inputs, core = sum(run.executions for run in runs), sum(run.core_seconds for run in runs)
-        executed, used = executed + inputs, used + core
-        found += failures
-        print(
-            f"{target:12} {inputs:>11} inputs in {core:5.0f} s of a core ({time.monotonic() - start:.0f} s), "
-            f"{runs[-1].covered:>5} edges{'' if not failures else ', FAILED'}",
-            flush=True,
-        )
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as beside:
+        tries = beside.map(partial(try_target, seconds=seconds / len(targets), seed=seed), targets)
+        for target, (runs, failures, elapsed) in zip(targets, tries, strict=True):
+            inputs, core = sum(run.executions for run in runs), sum(run.core_seconds for run in runs)
+            executed, used = executed + inputs, used + core
+            found += failures
+            print(
+                f"{target:12} {inputs:>11} inputs in {core:5.0f} s of a core ({elapsed:.0f} s), "
+                f"{runs[-1].covered:>5} edges{'' if not failures else ', FAILED'}",
+                flush=True,
+            )
     return Outcome(f"{executed} inputs for {len(targets)} targets in {used:.0f} s of a core", found)
 
 
