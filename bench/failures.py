@@ -4,6 +4,9 @@
 
 As `backstay report` tells it: from the moment when the loss was noticed until all ranks have their data back, and the
 time from the capture of what came back to the loss. On /dev/shm; a launch of `backstay run` has a pause of 1 s in it.
+
+The report has no loss of a spare, for which nobody stands still. There it is how much longer the longest time between
+the ends of two steps is around the loss than before it, in bench/repaired.
 """
 
 from __future__ import annotations
@@ -12,16 +15,22 @@ import argparse
 import json
 import os
 import shlex
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = [sys.executable, "-c", "from backstay.cli import main; exit(main())"]
 RANKS, STEPS, EVERY = 8, 120, 10
+SPARE_STEPS, SPARE_AROUND = 400, 1.0  # steps of bench/repaired in which a spare is lost; seconds behind its loss
+
+
+A_SPARE = "a spare"  # --kill knows calls of checkpoint(), and a spare makes none
 
 
 @dataclass
@@ -31,7 +40,7 @@ class Kind:
     what: str
     level: str
     flags: list[str]
-    lost: str  # as --kill names it; empty: a file is damaged between two launches
+    lost: str  # as --kill names it; A_SPARE; empty: a file is damaged between two launches
     again: bool  # by a launch
 
 
@@ -40,6 +49,23 @@ KINDS = [
     Kind("rank 0", "memory rs(3,1)", ["--levels", "memory", "--opt", "memory.redundancy=rs(3,1)"], "0@65", False),
     Kind("a node", "partner", ["--levels", "partner"], "node3@65", False),
     Kind("a node", "local rs(3,1)", ["--levels", "local", "--opt", "local.redundancy=rs(3,1)"], "node3@65", False),
+    Kind(
+        "another process, of another group, during a repair",
+        "memory rs(3,1)",
+        ["--levels", "memory", "--opt", "memory.redundancy=rs(3,1)"],
+        "3@65,6@repair",
+        False,
+    ),
+    Kind(
+        "another process, of the same group, during a repair",
+        "memory rs(2,2)",
+        ["--levels", "memory", "--opt", "memory.redundancy=rs(2,2)"],
+        "3@65,2@repair",
+        False,
+    ),
+    Kind(
+        "a spare", "memory rs(3,1)", ["--levels", "memory", "--opt", "memory.redundancy=rs(3,1)"], A_SPARE, False
+    ),
     Kind("a process", "local", ["--levels", "local"], "3@65", True),
     Kind("a node", "partner", ["--levels", "partner"], "node3@65", True),
     Kind("a node", "local rs(3,1)", ["--levels", "local", "--opt", "local.redundancy=rs(3,1)"], "node3@65", True),
@@ -81,6 +107,46 @@ def of_loss(program: Path, kind: Kind, directory: Path) -> tuple[float, float | 
     return sum(f["stood_still"] for f in failures), failures[0]["lost_work"]
 
 
+def process_of(rank: int, program: Path) -> int | None:
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if place.joinpath("exe").readlink() == program.resolve():
+                if f"\0OMPI_COMM_WORLD_RANK={rank}\0".encode() in place.joinpath("environ").read_bytes():
+                    return int(place.name)
+        except OSError:
+            continue  # it has ended meanwhile
+    return None
+
+
+def moments(times: Path) -> list[float]:
+    return [float(line) for line in times.read_text().split("\n")[:-1]] if times.exists() else []
+
+
+def of_spare(program: Path, kind: Kind, directory: Path) -> tuple[float, float]:
+    repaired, times = program.parents[2] / "bench" / "repaired", directory.parent / "times"
+    flags = ["-n", RANKS, "--nodes", RANKS + 1, "--spares", 1, "--every", EVERY, *kind.flags, "--opt", "policy=wait"]
+    words = [*COMMAND, "run", *flags, "--dir", directory, "--", repaired, 1, SPARE_STEPS, times]
+    with subprocess.Popen([*map(str, words)], stderr=subprocess.PIPE, text=True) as running:
+        while len(moments(times)) < SPARE_STEPS // 2 and running.poll() is None:
+            time.sleep(0.01)
+        spare = process_of(RANKS, repaired)
+        if spare is None:
+            running.kill()
+            raise SystemExit("failures.py: there is no spare to kill")
+        lost = time.time()
+        os.kill(spare, signal.SIGKILL)
+        said = running.communicate(timeout=600)[1]
+    steps = moments(times)
+    if running.returncode != 0 or len(steps) != SPARE_STEPS:
+        raise SystemExit(f"failures.py: {kind.what}: {len(steps)} steps, status {running.returncode}\n{said}")
+    return longest(steps, lost, lost + SPARE_AROUND) - longest(steps, lost - SPARE_AROUND, lost), 0.0
+
+
+def longest(steps: list[float], first: float, last: float) -> float:
+    """Seconds between the ends of two steps of which the later one lies between the two moments."""
+    return max(later - earlier for earlier, later in zip(steps, steps[1:], strict=False) if first < later <= last)
+
+
 def of_damage(program: Path, kind: Kind, directory: Path) -> tuple[float, float]:
     """What the resume takes longer, by a byte in the newest file of rank 3, than with all files whole."""
     seconds = []
@@ -104,7 +170,7 @@ def run(options: argparse.Namespace) -> list[dict]:
     for _ in range(options.turns):
         for kind, of_kind in zip(KINDS, figures, strict=True):
             with tempfile.TemporaryDirectory(prefix="backstay-failures.", dir="/dev/shm") as place:
-                measure = of_loss_or_damage(kind)
+                measure = measure_of(kind)
                 of_kind.append(measure(options.program, kind, Path(place) / "ck"))
     return [
         {
@@ -116,8 +182,8 @@ def run(options: argparse.Namespace) -> list[dict]:
     ]  # fmt: skip
 
 
-def of_loss_or_damage(kind: Kind):
-    return of_loss if kind.lost else of_damage
+def measure_of(kind: Kind):
+    return {"": of_damage, A_SPARE: of_spare}.get(kind.lost, of_loss)
 
 
 def told(row: dict) -> str:

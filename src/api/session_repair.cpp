@@ -126,7 +126,8 @@ Result<void> Session::Impl::put_back(Held& held) {
 /// that what the body makes before resume() stays.
 void Session::Impl::keep_beginning() {
   if (has_lasting_line()) return;
-  const auto kept = hold(beginning_.emplace().at_loop, {});
+  beginning_ = Beginning{};
+  const auto kept = hold(beginning_->at_loop, {});
   if (!kept) beginning_->missing = kept.failure().what;
 }
 
