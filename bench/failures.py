@@ -63,9 +63,7 @@ KINDS = [
         "3@65,2@repair",
         False,
     ),
-    Kind(
-        "a spare", "memory rs(3,1)", ["--levels", "memory", "--opt", "memory.redundancy=rs(3,1)"], A_SPARE, False
-    ),
+    Kind("a spare", "memory rs(3,1)", ["--levels", "memory", "--opt", "memory.redundancy=rs(3,1)"], A_SPARE, False),
     Kind("a process", "local", ["--levels", "local"], "3@65", True),
     Kind("a node", "partner", ["--levels", "partner"], "node3@65", True),
     Kind("a node", "local rs(3,1)", ["--levels", "local", "--opt", "local.redundancy=rs(3,1)"], "node3@65", True),
@@ -99,11 +97,15 @@ def job(program: Path, kind: Kind, directory: Path, steps: int, lost: str = "") 
 
 
 def of_loss(program: Path, kind: Kind, directory: Path) -> tuple[float, float | None]:
-    """Stood still, and computed again: None where nobody was left to note when the line was taken."""
+    """Seconds. Stood still, and computed again: None where nobody was left to note when the line was taken."""
     job(program, kind, directory, STEPS, kind.lost)
     failures = json.loads(told_by([*COMMAND, "report", directory, "--json"]))["failures"]
     if not failures or any(failure["stood_still"] is None for failure in failures):
         raise SystemExit(f"failures.py: {kind.what} at {kind.level}: it did not come back: {failures}")
+    events = [json.loads(line) for line in (directory / "events.jsonl").read_text().splitlines()]
+    lost = sum(event.get("lost", 0) for event in events if event["event"] == "repair")
+    if not kind.again and lost != kind.lost.count("@"):
+        raise SystemExit(f"failures.py: {kind.what} at {kind.level}: {lost} ranks were lost, not all that were killed")
     return sum(f["stood_still"] for f in failures), failures[0]["lost_work"]
 
 
