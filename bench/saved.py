@@ -41,7 +41,9 @@ STEPPING = [
     ("tgv", 64, 64, []),
 ]
 LEVELS = ["memory", "partner", "local", "shared"]
-STEPPING_RANKS, STEPPING_EVERY = 4, 4
+# As many ranks as cores here, and twice as many: of those one may lose its core, in a checkpoint as at any other moment.
+STEPPING_RANKS, STEPPING_EVERY = (2, 4), 4
+RESTORED_RANKS = 4
 # Of few steps, and large enough for a line to take a while; and a small one, where agreements are most of it.
 RESTORED = [
     ("tea2d", 1024, ["--solver", "cg", "--dt", "1e-6"]),
@@ -89,10 +91,10 @@ def bytes_of(build: Path, name: str, ranks: int) -> dict:
     return row | ({"bytes_per_state": row["bytes"] / int(arrays[1])} if ranks == 1 and arrays else {})
 
 
-def end_of(program: list, every: int, level: str) -> tuple[float, dict]:
+def end_of(program: list, ranks: int, every: int, level: str) -> tuple[float, dict]:
     """Seconds from the session's start to its end, and what the end says of checkpoints on rank 0."""
     with tempfile.TemporaryDirectory(prefix="backstay-saved.", dir="/dev/shm") as directory:
-        flags = ["run", "-n", STEPPING_RANKS, "--every", every, "--levels", level]
+        flags = ["run", "-n", ranks, "--every", every, "--levels", level]
         told_by([*COMMAND, *flags, "--dir", f"{directory}/ck", "--", *program])
         events = [json.loads(line) for line in Path(directory, "ck", "events.jsonl").read_text().splitlines()]
     start, end = (next(e for e in events if e["event"] == word) for word in ("start", "end"))
@@ -105,29 +107,29 @@ def mpirun(ranks: int, words: list, options: dict | None = None) -> str:
     return told_by(["mpirun", *root, "--oversubscribe", "-n", ranks, *words], options)
 
 
-def copy_of(build: Path, size: int, step: float) -> dict:
+def copy_of(build: Path, ranks: int, size: int, step: float) -> dict:
     """Seconds that rank 0 waits for a plain copy of so many bytes where as many ranks compute as long a step."""
-    work = step * min(1, (os.cpu_count() or 1) / STEPPING_RANKS)  # of a rank's processor, in a step
-    return json.loads(mpirun(STEPPING_RANKS, [build / "bench" / "copies", size, 1e3 * work, 24]))
+    work = step * min(1, (os.cpu_count() or 1) / ranks)  # of a rank's processor, in a step
+    return json.loads(mpirun(ranks, [build / "bench" / "copies", size, 1e3 * work, 24]))
 
 
-def blocked_of(build: Path, name: str, n: int, steps: int, words: list) -> list[dict]:
+def blocked_of(build: Path, ranks: int, name: str, n: int, steps: int, words: list) -> list[dict]:
     """For each level: what a checkpoint keeps rank 0, against a step of a run without checkpoints just before, and
     against a copy of its bytes just after it. The first one of a run is told apart: it touches memory that the others
     use again, and saves what is static."""
     rows = []
     program = [build / "apps" / name / name, "--n", n, "--steps", steps, *words, "--quiet"]
     for level in LEVELS:
-        seconds, _ = end_of(program, 10**9, level)
-        _, end = end_of(program, STEPPING_EVERY, level)
+        seconds, _ = end_of(program, ranks, 10**9, level)
+        _, end = end_of(program, ranks, STEPPING_EVERY, level)
         if end["taken"] < 2:
             raise SystemExit(f"saved.py: {name} took {end['taken']} checkpoints at {level}")
-        row = {"what": "blocked", "program": name, "size": n, "level": level, "store": "shm", "ranks": STEPPING_RANKS}
+        row = {"what": "blocked", "program": name, "size": n, "level": level, "store": "shm", "ranks": ranks}
         later = end["blocked_seconds"] - end["blocked_by_first_seconds"]
         row |= {"step_s": seconds / steps, "blocked_s": later / (end["taken"] - 1), "taken": end["taken"]}
         row |= {"first_s": end["blocked_by_first_seconds"]}
-        row |= {"bytes": end["bytes"] // STEPPING_RANKS}
-        row |= {f"copy_{key}": value for key, value in copy_of(build, row["bytes"], row["step_s"]).items()}
+        row |= {"bytes": end["bytes"] // ranks}
+        row |= {f"copy_{key}": value for key, value in copy_of(build, ranks, row["bytes"], row["step_s"]).items()}
         row |= {"copy_per_step": row["copy_mean_s"] / row["step_s"]}
         rows.append(row | {"blocked_per_step": row["blocked_s"] / row["step_s"]})
     return rows
@@ -151,7 +153,7 @@ def restored_of(build: Path, name: str, n: int, words: list) -> dict:
     program = [build / "apps" / name / name, "--n", n, "--steps", 2, *words, "--quiet"]
     with tempfile.TemporaryDirectory(prefix="backstay-saved.", dir="/dev/shm") as directory:
         place = Path(directory, "ck")
-        flags = ["run", "-n", STEPPING_RANKS, "--every", 1, "--levels", "shared", "--opt", "policy=wait"]
+        flags = ["run", "-n", RESTORED_RANKS, "--every", 1, "--levels", "shared", "--opt", "policy=wait"]
         command = [*COMMAND, *flags, "--dir", place, "--", *program]
         told_by(command)
         size = sum(regions_of(place).values())
@@ -162,7 +164,7 @@ def restored_of(build: Path, name: str, n: int, words: list) -> dict:
             events = [json.loads(line) for line in (place / "events.jsonl").read_text().splitlines()]
             restored = [event for event in events if event["event"] == "resume"][-1]
             turns.append({"read_s": read, "restored_s": restored["seconds"]})
-    row = {"what": "restored", "program": name, "size": n, "store": "shm", "ranks": STEPPING_RANKS}
+    row = {"what": "restored", "program": name, "size": n, "store": "shm", "ranks": RESTORED_RANKS}
     row |= {"bytes": size, "turns": turns}
     row |= {key: statistics.median(turn[key] for turn in turns) for key in ("read_s", "restored_s")}
     return row | {"restored_per_read": row["restored_s"] / row["read_s"]}
@@ -203,7 +205,8 @@ def run(options: argparse.Namespace) -> list[dict]:
     rows += [bytes_of(options.build, name, ranks) for name in PROGRAMS for ranks in options.ranks]
     rows.append(declarations_of(options.build, rows[0], next(row for row in rows if row.get("program") == "clover3d")))
     rows += [restored_of(options.build, *sizes) for sizes in RESTORED]
-    return rows + [row for sizes in STEPPING for row in blocked_of(options.build, *sizes)]
+    every = [(ranks, *sizes) for sizes in STEPPING for ranks in STEPPING_RANKS]
+    return rows + [row for each in every for row in blocked_of(options.build, *each)]
 
 
 def told(row: dict) -> str:

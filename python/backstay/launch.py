@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import guard
-from .history import human_seconds, named_sessions, read_history, with_numbers
+from .history import ENDS, human_seconds, named_sessions, read_history, with_numbers
 from .job import Job, check
 from .lines import COMPANIONS, LEVELS, Problem, newest_whole, open_directory, read_lines
 from .locks import holder_of, is_held, locked_for_run
@@ -327,7 +327,7 @@ class Supervisor:
 
     def _reason_to_end(self, launch: Launch) -> str | None:
         if launch.status == 0:
-            return "stopped" if self._stop_asked else "done"
+            return "stopped" if self._stop_asked or self._session_was_stopped() else "done"
         in_use = not self._stop_asked and self._is_in_use()
         if self._stop_asked:
             return "stopped"
@@ -357,6 +357,11 @@ class Supervisor:
         """The session has said so: an option or a call that can never work, or lines of which none can be put back."""
         names = {e.get("event") for e in self._session_events(self._offset)}
         return "refused" in names and names.isdisjoint({"fresh", "resume", "repair", "commit"})
+
+    def _session_was_stopped(self) -> bool:
+        """By a signal that a scheduler has sent to the ranks."""
+        ends = [e["event"] for e in self._session_events(self._offset) if e.get("event") in ENDS]
+        return ends[-1:] == ["stop"]
 
     def _is_asked_to_stop(self, seconds: float) -> bool:
         """Whether a signal has come, or comes in so many seconds."""
@@ -448,7 +453,7 @@ class Supervisor:
         events = self._session_events(offset)
         made_good = [number for number, e in enumerate(events) if e.get("event") == "repair"]
         rest = events[made_good[-1] if made_good else 0 :]
-        ends = any(e.get("event") in {"end", "stop"} for e in rest)
+        ends = any(e.get("event") in ENDS for e in rest)
         left = [int(e.get("status", 1)) for e in rest if e.get("event") == "left"]
         told = self._told_aside()
         left = left or [int(line.split()[1]) for line in told if line.startswith("left ")]
@@ -564,8 +569,7 @@ class Supervisor:
 
     def _has_begun(self) -> bool:
         """A session of this launch is open, or was."""
-        opened = {"start", "end", "stop"}
-        return any(e.get("event") in opened for e in self._session_events(self._offset))
+        return any(e.get("event") in {"start", *ENDS} for e in self._session_events(self._offset))
 
     def _to_be_seen(self) -> set[int]:
         """Ranks that are on this machine if none was lost: all, where it simulates the nodes; else those that were
@@ -577,7 +581,7 @@ class Supervisor:
         return "open" in self._all_told_aside() or self._has_begun()
 
     def _are_stuck(self) -> bool:
-        """A spare has said so before it ended."""
+        """A process has said so before it ended."""
         return any(e.get("event") == "stuck" for e in self._session_events(self._offset))
 
     def _look_for_ranks(self, seen: float, process: subprocess.Popen) -> float:

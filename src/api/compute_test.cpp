@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/random_seeds.h"
 #include "backstay/backstay.hpp"
 
 namespace backstay {
@@ -1417,7 +1418,7 @@ class RandomProgram {
 /// bit.
 TEST_F(ComputeTest, random_programs_that_are_stopped_end_as_if_they_were_not) {
   std::uint64_t left_out = 0;
-  for (unsigned seed = 1; seed <= 100; ++seed) {
+  for (const unsigned seed : random_seeds(100)) {
     RandomProgram program(seed);
     const auto every = std::to_string(program.pick(1, 3));
     RandomProgram::State expected = RandomProgram::start(), state = expected;
@@ -1446,7 +1447,7 @@ TEST_F(ComputeTest, random_programs_that_are_stopped_end_as_if_they_were_not) {
 /// In one session, which was set up before its loop.
 TEST_F(ComputeTest, random_programs_that_roll_back_end_as_if_they_did_not) {
   int rollbacks = 0;
-  for (unsigned seed = 1; seed <= 100; ++seed) {
+  for (const unsigned seed : random_seeds(100)) {
     RandomProgram program(seed);
     RandomProgram::State expected = RandomProgram::start(), state = expected;
     {
@@ -1482,7 +1483,7 @@ TEST_F(ComputeTest, random_programs_that_roll_back_end_as_if_they_did_not) {
 /// The same with lists that somebody guessed: the same state in the end, or the run is stopped.
 TEST_F(ComputeTest, random_lists_lead_to_the_same_end_or_are_refused) {
   int equal = 0, refused = 0;
-  for (unsigned seed = 1; seed <= 100; ++seed) {
+  for (const unsigned seed : random_seeds(100)) {
     RandomProgram program(seed);
     std::vector<std::string> list{"step"};
     for (const char* name : {"r0", "r1", "r2", "r3"})

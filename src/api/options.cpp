@@ -77,7 +77,7 @@ class Values {
   double seconds(const std::string& name) {
     const auto x = parse_real(text(name));
     if (x && *x > 0 && *x <= longest_seconds) return *x;
-    refuse(name, "a number of seconds, more than 0");
+    refuse(name, "a number of seconds, more than 0 and at most 1e9");
     return 0;
   }
   std::uint64_t bytes(const std::string& name) {
@@ -358,7 +358,7 @@ std::vector<OptionInfo> options_of_the_way() {
        "then"},
       {"staging_limit", "0", "most staging memory of a rank for one checkpoint (512MiB, 4GiB); 0: no limit"},
       {"threads", "0", "threads of a capture; 0: the cores of the node shared among its ranks, 4 at most"},
-      {"nice", "10", "niceness added to the background thread, 0 to 19"},
+      {"nice", "10", "niceness added to the background thread, 0 to 19; 0: it competes with the application for cores"},
       {"direct_io", "auto",
        "`auto`: write past the page cache, or into mapped files in memory, where that is faster; `off`: never"},
       {"regions", "strict",

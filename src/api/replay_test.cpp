@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "api/exit_status.h"
+#include "api/random_seeds.h"
 #include "backstay/backstay.hpp"
 
 namespace backstay {
@@ -859,15 +860,16 @@ TEST_F(ReplayTest, advice_is_told_in_the_end) {
 
 // ---- random programs -----------------------------------------------------------------------------------------------
 
-/// Loops in loops whose lengths follow from what is computed and from random numbers, over three arrays, which
-/// change their size where some computations overwrite them; a hash of all that the program could know in the end.
+/// Loops in loops whose lengths follow from what is computed and from random numbers, over three arrays, of which
+/// computations use all or a range, and which change their size where some overwrite them; a hash of all that the
+/// program could know in the end.
 class Program {
  public:
   /// Stopped at computation `until`, if it is not negative. `told`: the random numbers; more come as they are needed.
   Program(Session& session, unsigned seed, int until, std::vector<std::uint64_t> told = {})
       : session_(session), shape_(seed), until_(until), told_(std::move(told)) {
     for (std::size_t a = 0; a < data_.size(); ++a) {
-      data_[a].assign(3 + shape_() % 5, 1.0 + static_cast<double>(a));
+      data_[a].assign(least_ + shape_() % 5, 1.0 + static_cast<double>(a));
       session_.protect("a" + std::to_string(a), data_[a]);
     }
     for (int c = 0; c < 5; ++c) declare(c);
@@ -890,13 +892,27 @@ class Program {
     std::vector<Access> accesses;
     uses_.emplace_back();
     for (std::size_t a = 0; a < data_.size(); ++a) {
-      const auto mode = static_cast<int>(shape_() % 4);
-      if (mode == 3 && !accesses.empty()) continue;
-      const std::string name = "a" + std::to_string(a);
-      uses_.back().push_back({a, mode % 3});
-      accesses.push_back(mode % 3 == 0 ? reads(name) : mode % 3 == 1 ? writes(name) : updates(name));
+      if (shape_() % 4 == 0 && !accesses.empty()) continue;
+      Access access{"a" + std::to_string(a), static_cast<Access::Mode>(shape_() % 4)};
+      if (shape_() % 2 == 0) {
+        const auto begin = static_cast<std::int64_t>(shape_() % least_);
+        access.range = {{begin, begin + 1 + static_cast<std::int64_t>(shape_() % (least_ - begin))}};
+      }
+      if (access.mode == Access::Mode::read && shape_() % 3 == 0) access.stencil = {{-1, 2}};
+      uses_.back().push_back({a, access});
+      accesses.push_back(std::move(access));
     }
     computations_.push_back(session_.declare("c" + std::to_string(c), accesses));
+  }
+
+  static Access::Range range_of(const Access& access, const std::vector<double>& array) {
+    return access.range.empty() ? Access::Range{0, static_cast<std::int64_t>(array.size())} : access.range[0];
+  }
+  static Access::Range read_by(const Access& access, const std::vector<double>& array) {
+    auto [begin, end] = range_of(access, array);
+    if (access.stencil.empty()) return {begin, end};
+    return {std::max<std::int64_t>(0, begin + access.stencil[0].first),
+            std::min(static_cast<std::int64_t>(array.size()), end + access.stencil[0].last)};
   }
 
   void note(double x) { hash_ = (hash_ ^ std::bit_cast<std::uint64_t>(x)) * 0x9e3779b97f4a7c15 + 1; }
@@ -905,13 +921,19 @@ class Program {
     if (until_ >= 0 && until_-- == 0) throw Killed();
     return session_.compute(computations_[c], [&] {
       double sum = static_cast<double>(c);
-      for (const auto& [a, mode] : uses_[c])
-        if (mode != 1)
-          for (const double x : data_[a]) sum = sum * 0.5 + x;
-      for (const auto& [a, mode] : uses_[c]) {
-        if (mode == 0) continue;
-        if (mode == 1 && c % 2 == 0) data_[a].resize(3 + static_cast<std::uint64_t>(sum * 1000) % 6);
-        for (double& x : data_[a]) x = sum = sum * 0.75 + 0.125;
+      for (const auto& [a, access] : uses_[c])
+        if (access.mode == Access::Mode::read || access.mode == Access::Mode::read_write)
+          for (auto [i, end] = read_by(access, data_[a]); i < end; ++i)
+            sum = sum * 0.5 + data_[a][static_cast<std::size_t>(i)];
+      for (const auto& [a, access] : uses_[c]) {
+        if (access.mode == Access::Mode::read) continue;
+        if (access.mode == Access::Mode::write && access.range.empty() && c % 2 == 0)
+          data_[a].resize(least_ + static_cast<std::uint64_t>(sum * 1000) % 6);
+        for (auto [i, end] = range_of(access, data_[a]); i < end; ++i) {
+          sum = sum * 0.75 + 0.125;
+          if (access.mode == Access::Mode::write_some && static_cast<std::uint64_t>(sum * 1000) % 2 == 0) continue;
+          data_[a][static_cast<std::size_t>(i)] = sum;
+        }
       }
       return sum;
     });
@@ -935,6 +957,8 @@ class Program {
     }
   }
 
+  static constexpr std::int64_t least_ = 3;  // elements of an array
+
   Session& session_;
   std::mt19937 shape_;
   int until_;
@@ -943,13 +967,13 @@ class Program {
   std::random_device device_;  // other numbers in each launch
   std::array<std::vector<double>, 3> data_;
   std::vector<Computation> computations_;
-  std::vector<std::vector<std::pair<std::size_t, int>>> uses_;
+  std::vector<std::vector<std::pair<std::size_t, Access>>> uses_;
   std::uint64_t hash_ = 0;
 };
 
 TEST_F(ReplayTest, random_programs_that_are_stopped_at_random_moments_end_as_if_they_were_not) {
   int stopped = 0, ended = 0;
-  for (unsigned seed = 1; seed <= 24; ++seed) {
+  for (const unsigned seed : random_seeds(48)) {
     fs::remove_all(dir_);
     std::mt19937 random(seed);
     const Options now =

@@ -256,9 +256,12 @@ void Session::Impl::open_with_spares(MPI_Comm comm) {
     throw Error(Code::invalid_argument,
                 "the option spares is for sessions on all processes of the job: this one's communicator has not all of "
                 "MPI_COMM_WORLD");
-  crew_ = value_or_throw(
-      comm::Crew::muster(comm, {settings_.spares, milliseconds(settings_.timeout), settings_.shrink,
-                                settings_.errors_return, node_, own_units(), engine::newest_line_on_node(local_dir_)}));
+  crew_ = value_or_throw(comm::Crew::muster(
+      comm, {settings_.spares, milliseconds(settings_.timeout), settings_.shrink, settings_.errors_return, node_,
+             own_units(), engine::newest_line_on_node(local_dir_),
+             [dir = settings_.dir, name = settings_.name, seconds = settings_.timeout] {
+               api::Journal(0, api::Log::quiet, dir, name).event("stuck", {api::Journal::number("seconds", seconds)});
+             }}));
   comm::leaving::tell_of_it_by([dir = settings_.dir, name = settings_.name](int status) {
     api::Journal(0, api::Log::quiet, dir, name).event("left", {api::Journal::number("status", status)});
     api::tell_launcher(cat("left ", status));

@@ -2,6 +2,7 @@
 #include "backstay/backstay.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -20,6 +21,7 @@
 #include <random>
 #include <regex>
 #include <thread>
+#include <utility>
 
 namespace backstay {
 namespace {
@@ -481,24 +483,28 @@ TEST_F(SessionTest, resume_says_in_one_line_what_it_did_and_how_long_it_took) {
   EXPECT_EQ(lines_with(second, "fresh start"), 0) << second;
 }
 
-/// Threads of this process whose niceness is `nice`.
-int threads_at(int nice) {
-  int count = 0;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task"))
-    count += getpriority(PRIO_PROCESS, static_cast<id_t>(std::stoul(task.path().filename()))) == nice ? 1 : 0;
-  return count;
+/// Threads of this process whose niceness is `nice`, and of them those that take no core from who wakes them.
+std::pair<int, int> threads_at(int nice) {
+  int count = 0, patient = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    const auto id = std::stoi(task.path().filename());
+    if (getpriority(PRIO_PROCESS, static_cast<id_t>(id)) != nice) continue;
+    ++count;
+    patient += sched_getscheduler(id) == SCHED_BATCH ? 1 : 0;
+  }
+  return {count, patient};
 }
 
 TEST_F(SessionTest, has_one_thread_and_that_at_low_priority) {
   const int mine = getpriority(PRIO_PROCESS, 0);
   if (mine > 12) GTEST_SKIP() << "this process is at niceness " << mine << " itself";
-  ASSERT_EQ(threads_at(mine + 7), 0);
+  ASSERT_EQ(threads_at(mine + 7), std::pair(0, 0));
   int x = 0;
   Session run(alone, options({{"nice", "7"}}));
   run.protect("x", x);
   run.checkpoint(now);
   run.wait();
-  EXPECT_EQ(threads_at(mine + 7), 1);
+  EXPECT_EQ(threads_at(mine + 7), std::pair(1, 1));
 }
 
 /// Of all threads of this process so far, seconds.

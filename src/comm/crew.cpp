@@ -218,18 +218,22 @@ void Crew::settle() const {
   OpenRequests::settle(alarm()->rung_since() + options_.timeout - time_to_get_there, repairs_done_);
 }
 
-/// Open MPI 5.0 has collectives that a loss ends with MPI_ERR_OTHER, those among neighbours with MPI_ERR_IN_STATUS, and
-/// it may hear of the loss a moment later.
+/// Open MPI 5.0 has collectives that a loss ends with MPI_ERR_OTHER, those among neighbours with MPI_ERR_IN_STATUS, the
+/// making of a window with MPI_ERR_WIN, and it may hear of the loss a moment later, where MPI is called: the probe is
+/// for that.
 bool Crew::comes_of_a_loss(MPI_Comm comm, int code) const {
   const OurCall ours;
   int kind = MPI_SUCCESS;
   MPI_Error_class(code, &kind);
   const bool may_be_one = kind == MPI_ERR_OTHER || kind == MPI_ERR_INTERN || kind == MPI_ERR_UNKNOWN ||
-                          kind == MPI_ERR_IN_STATUS || kind == MPI_ERR_PENDING;
+                          kind == MPI_ERR_IN_STATUS || kind == MPI_ERR_PENDING || kind == MPI_ERR_WIN;
   if (!may_be_one) return alarm()->rung();
   Patience patience(std::chrono::milliseconds(500));
-  for (Backoff backoff; !patience.exhausted(); backoff.sleep())
+  for (Backoff backoff; !patience.exhausted(); backoff.sleep()) {
+    int there = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &there, MPI_STATUS_IGNORE);
     if (alarm()->rung() || has_a_loss(comm) || has_a_loss(all_)) return true;
+  }
   return false;
 }
 
@@ -333,10 +337,13 @@ Result<Verdict> Crew::repair(Word word, Patience::Clock::time_point came) {
   };
   while (true) {
     MPI_Comm left = MPI_COMM_NULL;
-    // It waits for ever where a loss ended the making of a communicator from MPI_COMM_WORLD.
-    const Watch watch(options_.timeout,
-                      "after the loss of a rank MPI did not make a communicator of those who are left within the "
-                      "option timeout: this process ends, and the job can be started again");
+    // It waits for ever where a loss ended the making of a communicator from MPI_COMM_WORLD, and for one who stands
+    // still, who would be left alone.
+    const Watch watch(
+        options_.timeout,
+        "after the loss of a rank MPI did not make a communicator of those who are left within the "
+        "option timeout, or one of them stands still: this process ends, and the job can be started again",
+        options_.stuck);
     if (const auto made = check(shrink(all_, &left)); !made) return cannot_go_on("MPIX_Comm_shrink", made.failure());
     MPI_Comm_set_errhandler(left, MPI_ERRORS_RETURN);
     Round round;

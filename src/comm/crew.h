@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -24,6 +25,8 @@ struct CrewOptions {
   int node = 0;                ///< of this process
   FailureUnits units = {};     ///< of this process
   std::uint64_t claim = 0;     ///< what this process has to offer as a rank, see muster()
+  /// Called before this process ends because others do not come to a repair, from a thread that may not call MPI.
+  std::function<void()> stuck = {};
 };
 
 /// How a meeting ended; the same for all who met.

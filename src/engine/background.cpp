@@ -1,6 +1,7 @@
 #include "engine/background.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -24,10 +25,15 @@ void block_signals() {
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
 }
 
-/// On Linux niceness belongs to the thread; where it cannot be set, the thread just competes.
+/// On Linux niceness and policy belong to the thread; where they cannot be set, the thread just competes. Niceness
+/// alone does not keep a thread that is woken, as by a line that is handed over, from taking the core of the one that
+/// woke it for a few milliseconds; one of batches waits until a core is free, or its turn has come.
 void lower_priority(int by) {
+  if (by == 0) return;
   const auto id = static_cast<id_t>(syscall(SYS_gettid));
   setpriority(PRIO_PROCESS, id, getpriority(PRIO_PROCESS, id) + by);
+  const sched_param none{};
+  if (sched_getscheduler(0) == SCHED_OTHER) sched_setscheduler(0, SCHED_BATCH, &none);
 }
 }  // namespace
 
@@ -106,9 +112,11 @@ double Background::busy_for() const {
 }
 
 void Background::put(std::unique_ptr<Checkpoint> checkpoint) {
-  const std::lock_guard lock(mutex_);
-  ++in_flight_;
-  queue_.push_back(std::move(checkpoint));
+  {
+    const std::lock_guard lock(mutex_);
+    ++in_flight_;
+    queue_.push_back(std::move(checkpoint));
+  }
   changed_.notify_all();
 }
 

@@ -18,6 +18,7 @@ CAMPAIGNS = {
     "flips": ("flips", "files are damaged in any way, and jobs resume from what is left"),
     "faults": ("faults", "storage, clock and memory fail, ranks stand still; jobs go on or stop with a sentence"),
     "fuzz": ("fuzz", "readers of files are given what a fuzzer makes up, under AddressSanitizer and UBSan"),
+    "programs": ("programs", "random programs with declared computations are stopped, rolled back and replayed"),
     "model": ("model", "the protocols of commit and repair in a model checker, with crashes anywhere"),
 }
 

@@ -111,6 +111,10 @@ def test_the_models_hold_and_every_seeded_bug_in_them_is_found():
     clean("model")
 
 
+def test_random_programs_end_as_if_they_had_not_been_stopped():
+    clean("programs")
+
+
 @pytest.mark.skipif(
     not (ROOT / "build" / "fuzz-tools" / ".stamp").exists(),
     reason="Clang is fetched by ./dev campaign fuzz only; the tests fuzz.* read the kept corpus without it",

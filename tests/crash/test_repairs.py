@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -22,7 +23,7 @@ from backstay.mpirun import find
 
 BUILD = Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", kills.ROOT / "build" / "dev")) / "tests" / "crash"
 STEPPER, LOOPER, THROWER = BUILD / "stepper", BUILD / "looper", BUILD / "thrower"
-BEGINNINGS = BUILD / "beginnings"
+BEGINNINGS, MAKINGS = BUILD / "beginnings", BUILD / "makings"
 PLACER, SETTINGS_OF_MPI = BUILD / "placer", BUILD / "settings_of_mpi"
 LATE_MESSAGES = BUILD / "late_messages"
 COMMAND = shlex.split(
@@ -927,6 +928,39 @@ def test_the_loss_of_a_spare_alone_ends_nothing(tmp_path):
     assert ended.line("steps") == ["steps", "180"] and ended.status in (0, 200), ended.err
     assert time.monotonic() - start > 2 * 3 + 2, "too short to tell"
     assert not {event["event"] for event in kills.events_of(tmp_path)} & {"stuck", "repair"}
+
+
+@needs_ulfm
+def test_a_spare_that_stands_still_ends_the_launch_in_which_a_rank_is_lost(tmp_path, undisturbed):
+    """The others cannot meet without it, and end; alone it would be for ever."""
+    flags = ["-n", 4, "--spares", 2, "--levels", "memory,shared", "--opt", "memory.redundancy=rs(3,1)", "--opt",
+             "memory.unit=rank", "--every", 5, "--opt", "timeout=3", "--dir", tmp_path / "ck"]  # fmt: skip
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
+    command = [str(word) for word in [*COMMAND, "run", *flags, "--", STEPPER, "600"]]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        while not (tmp_path / "ck" / "events.jsonl").exists() or not events(tmp_path, "commit"):
+            assert running.poll() is None
+            time.sleep(0.01)
+        run_id = events(tmp_path, "launch")[0]["run"]
+        ranks = guard.rank_processes(run_id)
+        guard.send([ranks[5]], signal.SIGSTOP)
+        time.sleep(0.3)
+        guard.send([ranks[1]], signal.SIGKILL)
+        out, err = running.communicate(timeout=LIMIT)
+    assert "the ranks that are left do not come to a repair: the launch is ended" in err, err
+    assert f"hash {undisturbed}" in out and running.returncode == 0, out + err
+
+
+@needs_ulfm
+@pytest.mark.parametrize("how", ["idup", "window"])
+def test_a_loss_that_mpi_tells_of_by_another_error_or_later_is_repaired(tmp_path, how):
+    words = (how, tmp_path / "died")
+    ended = run(tmp_path, "-n", 5, "--spares", 1, program=MAKINGS, words=words, levels="memory", every=4,
+                memory__redundancy="rs(3,1)", memory__unit="rank")  # fmt: skip
+    assert result(ended, "sum") == str(sum(range(24))) and (tmp_path / "died").exists(), ended.stderr
+    assert "spare 5" in ended.stderr and "launch 2" not in ended.stderr, ended.stderr
 
 
 @needs_ulfm

@@ -85,6 +85,9 @@ while done < calls and not stop:
         time.sleep(0.2)
 if stop:
     touch(here, f"stopped-{{rank}}-by-{{int(stop[0])}}")
+    if rank == 0:
+        with open(f"{{here}}/events.jsonl", "a") as file:
+            file.write('{{"time": 0, "event": "stop"}}\\n')
 sys.exit(int(how[5:]) if how.startswith("exit:") else 0)
 '''
 
@@ -503,6 +506,16 @@ def test_signal_reaches_every_rank_and_the_job_is_not_relaunched(tmp_path, app, 
     expected = signal.SIGUSR1 if number == signal.SIGUSR1 else signal.SIGTERM
     assert sorted(p.name for p in (tmp_path / "ck").glob("stopped-*")) == [f"stopped-{r}-by-{expected}" for r in (0, 1)]
     assert len(events(tmp_path, "launch")) == 1
+
+
+def test_a_job_that_a_signal_to_its_ranks_has_ended_was_asked_to_and_is_not_done(tmp_path, app):
+    """As schedulers send it before the time of a job is over."""
+    process = start(tmp_path, "-n", 2, "--", app, 100000)
+    for pid in pids(tmp_path, 2):
+        os.kill(pid, signal.SIGUSR1)
+    assert process.wait(timeout=LIMIT) == 0
+    said = process.stderr.read()
+    assert "the job was asked to end and did" in said and "is done" not in said, said
 
 
 def test_signal_between_two_launches_ends_the_job(tmp_path, app):
