@@ -41,7 +41,7 @@ STEPPING = [
     ("tgv", 64, 64, []),
 ]
 LEVELS = ["memory", "partner", "local", "shared"]
-# As many ranks as cores here, and twice as many: of those one may lose its core, in a checkpoint as at any other moment.
+# As many ranks as cores here, and twice as many: of those one may lose its core, in a checkpoint as at any moment.
 STEPPING_RANKS, STEPPING_EVERY = (2, 4), 4
 RESTORED_RANKS = 4
 # Of few steps, and large enough for a line to take a while; and a small one, where agreements are most of it.

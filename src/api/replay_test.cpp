@@ -973,7 +973,7 @@ class Program {
 
 TEST_F(ReplayTest, random_programs_that_are_stopped_at_random_moments_end_as_if_they_were_not) {
   int stopped = 0, ended = 0;
-  for (const unsigned seed : random_seeds(48)) {
+  for (const unsigned seed : random_seeds(24)) {
     fs::remove_all(dir_);
     std::mt19937 random(seed);
     const Options now =
