@@ -943,12 +943,14 @@ def test_a_spare_that_stands_still_ends_the_launch_in_which_a_rank_is_lost(tmp_p
         while not (tmp_path / "ck" / "events.jsonl").exists() or not events(tmp_path, "commit"):
             assert running.poll() is None
             time.sleep(0.01)
-        run_id = events(tmp_path, "launch")[0]["run"]
-        ranks = guard.rank_processes(run_id)
+        ranks = guard.rank_processes(events(tmp_path, "launch")[0]["run"])
         guard.send([ranks[5]], signal.SIGSTOP)
         time.sleep(0.3)
         guard.send([ranks[1]], signal.SIGKILL)
-        out, err = running.communicate(timeout=LIMIT)
+        try:
+            out, err = running.communicate(timeout=LIMIT)
+        finally:
+            running.kill()  # and its ranks with it, if it waits for them
     assert "the ranks that are left do not come to a repair: the launch is ended" in err, err
     assert f"hash {undisturbed}" in out and running.returncode == 0, out + err
 
