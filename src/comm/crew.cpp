@@ -46,7 +46,10 @@ Result<std::unique_ptr<Crew>> Crew::muster(MPI_Comm all, const CrewOptions& opti
                 " processes: at least one must work");
   const OurCall ours;
   MPI_Comm own = MPI_COMM_NULL;
-  BACKSTAY_TRY(check(MPI_Comm_dup(all, &own)));
+  {
+    const ErrorsReturn errors_return(all);
+    BACKSTAY_TRY(check(MPI_Comm_dup(all, &own)));
+  }
   std::unique_ptr<Crew> crew(new Crew(options, own));
   Crew* none = nullptr;
   if (!crew_of_this_process.compare_exchange_strong(none, crew.get()))

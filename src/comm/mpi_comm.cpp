@@ -464,25 +464,6 @@ Result<int> MpiComm::node() {
   return before;
 }
 
-/// Makes errors on the user's communicator return while we duplicate it, then puts the user's handler back.
-class ErrorsReturn {
- public:
-  explicit ErrorsReturn(MPI_Comm comm) : comm_(comm) {
-    MPI_Comm_get_errhandler(comm_, &users_);
-    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
-  }
-  ErrorsReturn(const ErrorsReturn&) = delete;
-  ErrorsReturn& operator=(const ErrorsReturn&) = delete;
-  ~ErrorsReturn() {
-    MPI_Comm_set_errhandler(comm_, users_);
-    MPI_Errhandler_free(&users_);
-  }
-
- private:
-  MPI_Comm comm_;
-  MPI_Errhandler users_ = MPI_ERRHANDLER_NULL;
-};
-
 }  // namespace
 
 Result<std::unique_ptr<Comm>> make_mpi_comm(MPI_Comm comm, const MpiOptions& options) {

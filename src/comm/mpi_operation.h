@@ -31,6 +31,25 @@ class OurCall {
   static thread_local int depth;
 };
 
+/// Makes errors on the user's communicator return while we duplicate it, then puts the user's handler back.
+class ErrorsReturn {
+ public:
+  explicit ErrorsReturn(MPI_Comm comm) : comm_(comm) {
+    MPI_Comm_get_errhandler(comm_, &users_);
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  }
+  ErrorsReturn(const ErrorsReturn&) = delete;
+  ErrorsReturn& operator=(const ErrorsReturn&) = delete;
+  ~ErrorsReturn() {
+    MPI_Comm_set_errhandler(comm_, users_);
+    MPI_Errhandler_free(&users_);
+  }
+
+ private:
+  MPI_Comm comm_;
+  MPI_Errhandler users_ = MPI_ERRHANDLER_NULL;
+};
+
 /// An operation under way. advance() never blocks, and starts the operation at its first call. All calls come from
 /// threads that may call MPI. If it fails or is given up, it has to be kept until the process ends.
 class Operation {

@@ -1,7 +1,10 @@
-/* An MPI in which a process dies: loaded before MPI by middles.py into the processes of a job, it kills one of them at
- * a call that starts a message or a collective, as backstay does in a checkpoint, a rebuild and a repair.
+/* An MPI in which a process dies: loaded before MPI into the processes of a job, it kills one of them at a call that
+ * makes a communicator or starts a message or a collective, as backstay does as it opens, in a checkpoint, a rebuild
+ * and a repair.
  *
- * DYING_PROCESS: which one. DYING_CALL: at which of these calls. DYING_AFTER=1: behind it, else before it. */
+ * DYING_PROCESS: which one. DYING_CALL: at which of these calls. DYING_AFTER=1: behind it, else before it. DYING_ONCE:
+ * a file that it makes before it dies; where there is one already, nobody does. */
+#include <fcntl.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -18,7 +21,11 @@ __attribute__((constructor)) static void begin(void) {
   after = getenv("DYING_AFTER") != NULL;
 }
 
-static int dies_now(void) { return atomic_fetch_add(&calls, 1) == at; }
+static int dies_now(void) {
+  if (atomic_fetch_add(&calls, 1) != at) return 0;
+  const char* once = getenv("DYING_ONCE");
+  return once == NULL || open(once, O_CREAT | O_EXCL | O_WRONLY, 0600) >= 0;
+}
 
 #define DIES_IN(call)                 \
   const int dies = dies_now();        \
@@ -26,6 +33,23 @@ static int dies_now(void) { return atomic_fetch_add(&calls, 1) == at; }
   const int code = call;              \
   if (dies) raise(SIGKILL);           \
   return code
+
+int MPI_Comm_dup(MPI_Comm comm, MPI_Comm* made) { DIES_IN(PMPI_Comm_dup(comm, made)); }
+
+int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* made, MPI_Request* request) { DIES_IN(PMPI_Comm_idup(comm, made, request)); }
+
+int MPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm* made) {
+  DIES_IN(PMPI_Comm_split(comm, color, key, made));
+}
+
+int MPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm* made) {
+  DIES_IN(PMPI_Comm_split_type(comm, type, key, info, made));
+}
+
+int MPI_Allgather(const void* mine, int count, MPI_Datatype type, void* all, int each, MPI_Datatype all_type,
+                  MPI_Comm comm) {
+  DIES_IN(PMPI_Allgather(mine, count, type, all, each, all_type, comm));
+}
 
 int MPI_Isend(const void* buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request* request) {
   DIES_IN(PMPI_Isend(buffer, count, type, to, tag, comm, request));

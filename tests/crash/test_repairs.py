@@ -1220,6 +1220,30 @@ def test_a_job_of_which_every_process_is_killed_is_not_done(tmp_path):
 
 
 @needs_ulfm
+@pytest.mark.parametrize("call", [0, 3, 6, 12], ids=["duplicate", "agree", "muster", "workers"])
+def test_the_others_say_what_a_loss_means_while_the_session_opens(tmp_path, call):
+    """At call 12 the crew is there, which repairs it; before, each that meets it ends by a sentence, not by MPI."""
+    died = {"DYING_PROCESS": "1", "DYING_CALL": str(call), "DYING_ONCE": str(tmp_path / "died")}
+    script = tmp_path / "dying"
+    given = " ".join(f"{name}={shlex.quote(value)}" for name, value in died.items())
+    library = shlex.quote(str(BUILD / "libdying_mpi.so"))
+    script.write_text(f'#!/bin/sh\n{given} LD_PRELOAD={library} exec {shlex.quote(str(STEPPER))} "$@"\n')
+    script.chmod(0o755)
+    ended = run(
+        tmp_path, *("-n", 3, "--spares", 1, "--nodes", 4), program=script, words=("60",), levels="memory",
+        memory__redundancy="rs(2,1)",
+    )  # fmt: skip
+    assert (tmp_path / "died").exists()
+    assert result(ended), ended.stderr
+    assert "MPI_ERRORS_ARE_FATAL" not in ended.stderr, ended.stderr
+    said = "a process was lost while the session was opened, before losses can be repaired: start the job again"
+    if call < 12:
+        assert said in ended.stderr and "launch 2" in ended.stderr, ended.stderr
+    else:
+        assert "spare 3 (node 3) is rank 1 now" in ended.stderr and "launch 2" not in ended.stderr, ended.stderr
+
+
+@needs_ulfm
 def test_a_body_without_resume_is_told_so(tmp_path):
     more = of_python(tmp_path, PYTHON.replace("        run.resume()\n", ""))
     ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, "--kill", "1@50", **more)
