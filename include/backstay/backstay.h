@@ -76,7 +76,8 @@ typedef struct backstay_session backstay_session;
 BACKSTAY_EXPORT int backstay_open_alone(const char* const* options, backstay_session** session, backstay_error* error);
 
 /** On all ranks of MPI_COMM_WORLD. Initialises MPI, with MPI_THREAD_MULTIPLE if it can be had, unless it was; then
- *  backstay_close finalises it. `argv` may be NULL. In a build without MPI: this process alone. */
+ *  backstay_close finalises it, and so does this call where it fails on all ranks: MPI may not be used then, not even
+ *  MPI_Abort (MPI_Finalized tells). `argv` may be NULL. In a build without MPI: this process alone. */
 BACKSTAY_EXPORT int backstay_open_world(int argc, char** argv, const char* const* options, backstay_session** session,
                                         backstay_error* error);
 

@@ -462,7 +462,12 @@ class Supervisor:
         if end.status or left:
             return (Ending(left[-1]) if left else end), lost
         if not ends and self._kill_deadline is None and not self._stop_asked:
-            say("the launcher says that all is well, but no session has ended: all processes were lost.")
+            why = (
+                "has ended: all processes were lost"
+                if lost
+                else "was opened: the program does not use backstay, or was lost"
+            )
+            say(f"the launcher says that all is well, but no session {why}.")
         return Ending(0 if ends else 1), lost
 
     def _told_aside(self) -> list[str]:

@@ -19,6 +19,7 @@
 #include "comm/self_comm.h"
 #include "engine/agree.h"
 #include "store/memory_store.h"
+#include "store/posix_store.h"
 
 extern char** environ;
 
@@ -221,6 +222,7 @@ void Session::Impl::settle(const Result<api::Settings>& settings, comm::Comm& al
   require_same_options(all);
   node_ = find_node(all);
   value_or_throw(engine::agree(all, settle_directories()));
+  if (settings_.spares > 0) value_or_throw(engine::agree(all, can_write_on_its_node()));
   value_or_throw(engine::agree(all, require_own_units()));
   memory_ = store::make_memory_store();
 }
@@ -248,11 +250,13 @@ void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
   hooks.say_of_others = [this](const std::string& sentence) { say_of_others(sentence); };
 #if BACKSTAY_HAVE_MPI
   hooks.why_late = [this] {
-    return crew_ && crew_->keeps_communicators_of_before()
+    if (!crew_) return "";
+    return crew_->keeps_communicators_of_before()
                ? "; this rank has kept communicators that it made before a repair, and made none since: if it needs "
                  "them, "
                  "the rank that was replaced waits for it to make them anew, inside the body of loop()"
-               : "";
+               : "; one that is in a collective call on MPI_COMM_WORLD waits for the spares there, which do not come: "
+                 "use the communicator of the session";
   };
 #endif
   hooks.line_began = [this] {
@@ -300,6 +304,17 @@ Result<void> Session::Impl::settle_directories() {
   } catch (const Error& e) {
     return Failure{e.code(), e.what()};
   }
+}
+
+/// Also of a spare, which may need it in days.
+Result<void> Session::Impl::can_write_on_its_node() const {
+  if (!has_files_on_nodes()) return {};
+  const auto made = store::make_posix_store(local_dir_);
+  return made ? Result<void>{} : made.failure();
+}
+
+bool Session::Impl::has_files_on_nodes() const {
+  return std::ranges::any_of(settings_.levels, [](const auto& level) { return engine::is_on_nodes(level.kind); });
 }
 
 /// Collective over all processes: the node of this one. It keeps the number for as long as it lives, as the directory
@@ -632,10 +647,10 @@ Resumed Session::Impl::found(const Result<Resumed>& outcome) {
   if (!outcome && rank == 0 && !must_resume_) api::tell_launcher(outcome.failure().code);
   const auto found = value_here(outcome);
   const bool back = !found && must_resume_;
-  // A rank that took a place has nothing to go back from, and goes on if the others can.
-  if (!found && repairs_begun() > 0) value_here(engine_->agree_on(back ? go_back_to_the_beginning() : Result<void>{}));
+  if (!found && repairs_begun() > 0) begin_after_a_loss(back);
   engine_->make_ready();
   must_resume_ = false;
+  knows_what_was_whole_ = true;
   if (back) {
     journal_->say("no line was whole yet: back to where loop() began");
     journal_->event("fresh", {});
@@ -657,6 +672,22 @@ Resumed Session::Impl::found(const Result<Resumed>& outcome) {
                              api::Journal::number("call", static_cast<double>(engine_->next_call())),
                              api::Journal::number("seconds", found.seconds)});
   return found;
+}
+
+/// No line was found, and ranks have been lost. A rank that took a place has nothing to go back from, and goes on if
+/// the others can.
+void Session::Impl::begin_after_a_loss(bool back) {
+  const auto who_know = value_here(engine_->add_up({knows_what_was_whole_ ? 1 : 0}));
+  if (who_know == std::vector<std::int64_t>{0}) {
+    if (has_files_on_nodes())
+      throw Error(
+          Code::rank_lost,
+          "all ranks were lost, and those that took their places are on other nodes, where no line is: lines may "
+          "be on the nodes of before: start the job again, on these, and it goes on from the newest line that is "
+          "left, or from its beginning");
+    journal_->say("all ranks were lost, and with them what level memory held");
+  }
+  value_here(engine_->agree_on(back ? go_back_to_the_beginning() : Result<void>{}));
 }
 
 void Session::Impl::wait() {

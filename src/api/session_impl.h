@@ -144,6 +144,7 @@ class Session::Impl {
   void open_mpi(MPI_Comm comm, const Result<api::Settings>& settings);
   void open_among(MPI_Comm comm, const Result<api::Settings>& settings);
   void open_with_spares(MPI_Comm comm);
+  void leave_to_another_spare();
   [[nodiscard]] comm::FailureUnits own_units() const;
   void stand_by();
   void start_with_crew();
@@ -186,6 +187,8 @@ class Session::Impl {
   void describe_job(const engine::Topology& topology, comm::Comm& app);
   Result<void> settle_directories();
   Result<void> require_own_units() const;
+  [[nodiscard]] Result<void> can_write_on_its_node() const;
+  [[nodiscard]] bool has_files_on_nodes() const;
   void settled(const engine::Settled& settled, const std::string& level);
   void say_of_others(const std::string& sentence);
   void pump();
@@ -216,6 +219,7 @@ class Session::Impl {
   [[nodiscard]] Result<void> may_go_back_to_the_beginning() const;
   [[nodiscard]] bool is_numbered_as_then() const;
   Result<void> go_back_to_the_beginning();
+  void begin_after_a_loss(bool back);
   [[nodiscard]] bool a_rank_is_lost() const;
   [[nodiscard]] std::size_t repairs_begun() const;
   /// The same, and MPI is asked: where the program leaves its body.
@@ -362,8 +366,10 @@ class Session::Impl {
   std::optional<Beginning> beginning_;
   std::uint64_t saved_statics_ = 0;  // by the engine before this one
   bool must_resume_ = false;         // a rank was replaced, and resume() was not called since
-  pid_t process_ = getpid();         // a child made by fork() has the session's memory, and none of its threads
-  std::int64_t thrown_ = 0;          // failures thrown, of the agreed number
+  /// Whether a line was whole: false on a process that took a place, until it has gone on with ranks that know it.
+  bool knows_what_was_whole_ = true;
+  pid_t process_ = getpid();  // a child made by fork() has the session's memory, and none of its threads
+  std::int64_t thrown_ = 0;   // failures thrown, of the agreed number
 };
 
 }  // namespace backstay

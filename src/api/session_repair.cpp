@@ -1,5 +1,8 @@
 // How a session goes on when a rank is lost: loop(), spares, and what is made anew.
+#include <signal.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <optional>
@@ -269,6 +272,7 @@ void Session::Impl::open_with_spares(MPI_Comm comm) {
   make_journal(crew_->rank());  // another loss may come before the session is open
   if (settings_.signals) signals_ = std::make_unique<api::SignalListener>();  // which would end a spare
   stand_by();
+  if (crew_->began_as_spare()) leave_to_another_spare();
   try {
     start_with_crew();
   } catch (const Error&) {  // of all ranks alike; spares know nothing of it
@@ -287,6 +291,7 @@ void Session::Impl::open_with_spares(MPI_Comm comm) {
 /// program's own code is for ranks.
 void Session::Impl::stand_by() {
   api::Journal journal(0, settings_.log, settings_.dir, settings_.name);
+  knows_what_was_whole_ = crew_->rank() >= 0;
   while (crew_->rank() < 0) {
     const auto met = crew_->meet(comm::Word::waiting);
     if (!met && met.failure().code == Code::timeout) {
@@ -312,6 +317,18 @@ void Session::Impl::stand_by() {
   }
 }
 
+/// A spare that cannot write where its place needs it to, which may have come about since the job began, is lost before
+/// the ranks open the session with it: as any loss, that is repaired by another one.
+void Session::Impl::leave_to_another_spare() {
+  const auto writable = can_write_on_its_node();
+  if (writable) return;
+  api::Journal(0, settings_.log, settings_.dir, settings_.name)
+      .insist(cat("a spare on node ", node_,
+                  " ends where it was to take a place, so that another one does: ", writable.failure().what));
+  std::fflush(nullptr);
+  (void)raise(SIGKILL);
+}
+
 void Session::Impl::bar_spares() { crew_->roll_back_no_more(); }
 
 /// The last meeting: spares end with the session.
@@ -324,9 +341,10 @@ void Session::Impl::let_spares_go() {
     if (meeting->fate == comm::Fate::finished) continue;  // others are still at the end of loop()
     is_lost_ = meeting->fate == comm::Fate::lost;
     if (is_lost_ && meeting->speaks)
-      journal_->insist(cat(lost_ranks(*meeting),
-                           " lost after the end of loop(): what was still to be done there is not "
-                           "done"));
+      journal_->insist(cat(lost_ranks(*meeting), loops_begun_ == 0
+                                                     ? " lost as the session was opened: start the job again"
+                                                     : " lost after the end of loop(): what was still to be done there "
+                                                       "is not done"));
     if (is_lost_) crew_->part();
     return;
   }

@@ -38,7 +38,6 @@ std::vector<plan::Cadence> cadences(const std::vector<LevelConfig>& levels) {
 }
 
 bool any(const std::vector<bool>& flags) { return std::find(flags.begin(), flags.end(), true) != flags.end(); }
-bool is_on_nodes(LevelKind kind) { return kind == LevelKind::local || kind == LevelKind::partner; }
 
 /// What a directory holds at a level; nothing where it cannot be read, as it is not there to write.
 std::vector<catalog::Holding> holdings_in(const std::string& dir, const std::string& level) {

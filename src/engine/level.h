@@ -51,6 +51,9 @@ inline constexpr std::array named_levels{
 std::string level_name(const LevelConfig& config);
 /// Its lines can be put back where one rank is lost.
 bool outlives_a_rank(const LevelConfig& config);
+/// Its files are in the directories of nodes.
+inline bool is_on_nodes(LevelKind kind) { return kind == LevelKind::local || kind == LevelKind::partner; }
+
 /// The level that has the static regions of a level's lines: "shared-static" (engine/statics.h).
 std::string companion_of(const std::string& level);
 inline constexpr const char* level_of_message_logs = "message-log";  // engine/kept_log.h

@@ -59,6 +59,7 @@ LIMIT = 60  # seconds for one run; it needs a few
 
 REASONS = {  # the first that is said counts: ranks that end for want of a line are missed by spares, too
     "none can be put back": "no line",
+    "where no line is: lines may be on the nodes of before": "all ranks",
     "no spare is left": "no spare",
     "left to take the places": "no spare",
     "there is no line to roll back to": "no line yet",
@@ -305,6 +306,8 @@ class Run:
             return f"says that no spare is left after {losses} losses"
         if reason == "no line" and has_a_line(events, self.kills, self.shape):
             return f"says that no line can be put back after {losses} losses"
+        if reason == "all ranks" and losses < self.shape.ranks and not self.shape.shrink:
+            return f"says that all ranks were lost after {losses} losses"
         if reason == "no line yet" and any(event.get("event") == "commit" for event in events):
             return "says that there is no line yet, and one was committed"
         if reason == "outside loop" and not self.may_be_outside(events):

@@ -1244,6 +1244,57 @@ def test_the_others_say_what_a_loss_means_while_the_session_opens(tmp_path, call
 
 
 @needs_ulfm
+@pytest.mark.parametrize("kill", ["0@30", "0@30,0@repair", "0@30,0@opening"])
+def test_lines_of_ranks_that_are_all_lost_are_found_by_the_next_launch(tmp_path, kill):
+    """Spares on other nodes do not see them, and would begin anew beside them."""
+    more = {"words": ("60",), "levels": "local", "every": 10}
+    plain = result(run(tmp_path / "a", "-n", 1, **more))
+    ended = run(tmp_path / "b", *("-n", 1, "--spares", 2, "--nodes", 3, "--kill", kill), **more)
+    assert result(ended) == plain
+    assert "all ranks were lost, and those that took their places are on other nodes" in ended.stderr
+    assert len(events(tmp_path / "b", "fresh")) == 1 and "resumed from line" in ended.stderr, ended.stderr
+
+
+@needs_ulfm
+def test_what_memory_held_of_ranks_that_are_all_lost_is_begun_anew(tmp_path):
+    more = {"words": ("60",), "levels": "memory", "every": 10}
+    plain = result(run(tmp_path / "a", "-n", 1, **more))
+    ended = run(tmp_path / "b", *("-n", 1, "--spares", 1, "--nodes", 2, "--kill", "0@30"), **more)
+    assert result(ended) == plain and "launch 2" not in ended.stderr
+    assert "all ranks were lost, and with them what level memory held" in ended.stderr
+
+
+@needs_ulfm
+def test_a_spare_that_could_not_write_on_its_node_is_told_at_the_start(tmp_path):
+    (tmp_path / "ck").mkdir()
+    (tmp_path / "ck" / "node-3").touch()
+    ended = run(tmp_path, *("-n", 2, "--spares", 2, "--nodes", 4, "--relaunch", 0), levels="partner")
+    assert ended.returncode != 0 and "no checkpoint" not in ended.stderr
+    assert "rank 3: " in ended.stderr and "node-3 is not a directory; choose another name" in ended.stderr
+
+
+@needs_ulfm
+def test_another_spare_takes_the_place_of_one_that_cannot_write_any_more(tmp_path):
+    more = {"words": ("3000",), "levels": "local", "local__redundancy": "rs(2,1)", "every": 100}
+    plain = result(run(tmp_path / "a", "-n", 3, "--nodes", 3, **more))
+    node = tmp_path / "b" / "ck" / "node-3"
+
+    def spoil():
+        while not (tmp_path / "b" / "ck" / "events.jsonl").exists() or not events(tmp_path / "b", "fresh"):
+            time.sleep(0.01)
+        shutil.rmtree(node)
+        node.touch()
+
+    spoiler = threading.Thread(target=spoil, daemon=True)
+    spoiler.start()
+    ended = run(tmp_path / "b", *("-n", 3, "--spares", 2, "--nodes", 5, "--kill", "1@2000"), **more)
+    spoiler.join(10)
+    assert result(ended) == plain and "launch 2" not in ended.stderr, ended.stderr
+    assert "a spare on node 3 ends where it was to take a place, so that another one does: " in ended.stderr
+    assert "spare 4 (node 4) is rank 1 now" in ended.stderr
+
+
+@needs_ulfm
 def test_a_body_without_resume_is_told_so(tmp_path):
     more = of_python(tmp_path, PYTHON.replace("        run.resume()\n", ""))
     ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, "--kill", "1@50", **more)
