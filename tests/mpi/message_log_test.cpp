@@ -299,8 +299,14 @@ TEST(MessageLog, another_thread_may_communicate_elsewhere_meanwhile) {
 
 struct Interruption {};
 void interrupt(MPI_Comm*, int*, ...) { throw Interruption{}; }
+#ifdef OPEN_MPI
+constexpr bool handlers_may_throw = true;
+#else
+constexpr bool handlers_may_throw = false;
+#endif
 
-TEST(MessageLog, a_recording_that_an_exception_or_an_error_ends_is_of_no_use_and_the_next_one_is) {
+TEST(MessageLog, a_recording_that_an_exception_ends_is_of_no_use) {
+  if (!handlers_may_throw) GTEST_SKIP() << "this MPI holds a lock of its own while it calls an error handler";
   const OwnComm comm;
   ASSERT_TRUE(log::start_recording(comm).ok());
   MPI_Barrier(comm);
@@ -316,6 +322,11 @@ TEST(MessageLog, a_recording_that_an_exception_or_an_error_ends_is_of_no_use_and
   MPI_Errhandler_free(&thrower);
   MPI_Barrier(comm);
   EXPECT_SAYS(log::stop_recording(), Code::invalid_argument, "MPI_Send was left by an exception");
+  EXPECT_TRUE(record(comm, [](MPI_Comm in) { MPI_Barrier(in); }).ok());
+}
+
+TEST(MessageLog, a_recording_that_an_error_ends_is_of_no_use_and_the_next_one_is) {
+  const OwnComm comm;
   EXPECT_SAYS(record(comm, [](MPI_Comm in) { MPI_Send(nullptr, 0, MPI_INT, size_of(in) + 5, 0, in); }),
               Code::invalid_argument, "MPI_Send failed");
   EXPECT_TRUE(record(comm, [](MPI_Comm in) { MPI_Barrier(in); }).ok());
@@ -433,6 +444,7 @@ TEST(MessageLog, the_name_of_the_processor_is_that_of_the_recording) {
 }
 
 TEST(MessageLog, an_error_handler_of_the_stand_in_hears_of_a_difference) {
+  if (!handlers_may_throw) GTEST_SKIP() << "this MPI holds a lock of its own while it calls an error handler";
   const OwnComm comm;
   const auto recorded = record(comm, usual);
   ASSERT_TRUE(recorded.ok()) << why(recorded);
