@@ -685,7 +685,9 @@ void Session::Impl::begin_after_a_loss(bool back) {
           "all ranks were lost, and those that took their places are on other nodes, where no line is: lines may "
           "be on the nodes of before: start the job again, on these, and it goes on from the newest line that is "
           "left, or from its beginning");
-    journal_->say("all ranks were lost, and with them what level memory held");
+    const auto is_memory = [](const auto& level) { return level.kind == engine::LevelKind::memory; };
+    if (std::ranges::any_of(settings_.levels, is_memory))
+      journal_->say("all ranks were lost, and with them what level memory held");
   }
   value_here(engine_->agree_on(back ? go_back_to_the_beginning() : Result<void>{}));
 }

@@ -1262,6 +1262,9 @@ def test_what_memory_held_of_ranks_that_are_all_lost_is_begun_anew(tmp_path):
     ended = run(tmp_path / "b", *("-n", 1, "--spares", 1, "--nodes", 2, "--kill", "0@30"), **more)
     assert result(ended) == plain and "launch 2" not in ended.stderr
     assert "all ranks were lost, and with them what level memory held" in ended.stderr
+    more |= {"levels": "shared"}  # which has no line yet
+    ended = run(tmp_path / "c", *("-n", 1, "--spares", 1, "--nodes", 2, "--kill", "0@5"), **more)
+    assert result(ended) == plain and "launch 2" not in ended.stderr and "level memory" not in ended.stderr
 
 
 @needs_ulfm
