@@ -11,6 +11,7 @@ import sys
 import time
 
 import pytest
+from backstay.mpirun import find
 from installed import (
     HERE,
     LIMIT,
@@ -243,3 +244,57 @@ def test_the_program_of_the_fortran_page_goes_on_where_it_was(prefix, launch, tm
     assert "resumed from line 2" in again.stderr or "resumed from line 3" in again.stderr, again.stderr
     assert sorted(again.stdout.splitlines()) == sorted(undisturbed.stdout.splitlines())
     assert again.stdout.count("is hottest at") == 2
+
+
+@needs_fortran
+def test_the_body_of_loop_on_the_fortran_page_goes_on_after_a_loss(prefix, tmp_path):
+    mpirun = shutil.which("mpirun")
+    if not packages(prefix) or mpirun is None or find(mpirun, 2).kind != "openmpi":
+        pytest.skip("this MPI cannot go on after the loss of a rank, or there is no command line")
+    (lines,) = blocks("fortran.md", "cmake")
+    (tmp_path / "CMakeLists.txt").write_text(lines)
+    (body,) = [text for text in blocks("fortran.md", "fortran") if text.startswith("subroutine body")]
+    (tmp_path / "rods.f90").write_text(AROUND_THE_BODY.replace("BODY", body))
+    program = build(prefix, tmp_path, tmp_path / "build") / "rods"
+    command = [sys.executable, "-m", "backstay", "run", "--dir", tmp_path / "ck", "-n", "3", "--spares", "1"]
+    options = ["--kill", "1@250", "--every", "100", "--levels", "shared", "--opt", "policy=wait", "--relaunch", "0"]
+    ended = subprocess.run(
+        [str(word) for word in [*command, *options, "--", program]],
+        env=environment(PYTHONPATH=packages(prefix)), capture_output=True, text=True, timeout=LIMIT, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert "rank 1 was lost; spare 3" in ended.stderr, ended.stderr
+    assert ended.stdout.count("warmed 500 times, 500") == 3, ended.stdout + ended.stderr
+
+
+AROUND_THE_BODY = """
+module rod
+  use, intrinsic :: iso_fortran_env, only: real64
+  use backstay
+  implicit none
+  integer, parameter :: steps = 500
+  integer, target :: step = 0
+  real(real64), target :: u(10) = 0
+contains
+BODY
+  subroutine advance(u, comm, stat)
+    real(real64), intent(inout) :: u(:)
+    integer, intent(in) :: comm
+    integer, intent(out) :: stat
+    u = u + 1
+    stat = merge(0, 1, comm /= 0)
+  end subroutine
+end module
+
+program rods
+  use rod
+  implicit none
+  type(backstay_session) :: run
+  call run%open()
+  call run%protect("step", backstay_data(step))
+  call run%protect("u", backstay_data(u), backstay_rank_private())
+  call run%loop(body)
+  print "(a, i0, a, i0)", "warmed ", step, " times, ", nint(maxval(u) * count(abs(u - u(1)) <= 0) / size(u))
+  call run%close()
+end program
+"""

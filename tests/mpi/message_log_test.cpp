@@ -299,6 +299,8 @@ TEST(MessageLog, another_thread_may_communicate_elsewhere_meanwhile) {
 
 struct Interruption {};
 void interrupt(MPI_Comm*, int*, ...) { throw Interruption{}; }
+int heard = MPI_SUCCESS;
+void note(MPI_Comm*, int* code, ...) { heard = *code; }
 #ifdef OPEN_MPI
 constexpr bool handlers_may_throw = true;
 #else
@@ -455,6 +457,23 @@ TEST(MessageLog, an_error_handler_of_the_stand_in_hears_of_a_difference) {
   MPI_Comm_set_errhandler(*stand_in, thrower);
   MPI_Errhandler_free(&thrower);
   EXPECT_THROW(MPI_Barrier(*stand_in), Interruption);
+  EXPECT_SAYS(log::stop_replay(), Code::mismatch, "MPI_Barrier");
+}
+
+TEST(MessageLog, behind_an_error_handler_that_returns_the_call_tells_the_difference) {
+  heard = MPI_SUCCESS;
+  const OwnComm comm;
+  const auto recorded = record(comm, usual);
+  ASSERT_TRUE(recorded.ok()) << why(recorded);
+  auto stand_in = log::start_replay(*recorded);
+  ASSERT_TRUE(stand_in.ok());
+  MPI_Errhandler noting;
+  MPI_Comm_create_errhandler(note, &noting);
+  MPI_Comm_set_errhandler(*stand_in, noting);
+  MPI_Errhandler_free(&noting);
+  const int told = MPI_Barrier(*stand_in);
+  EXPECT_NE(told, MPI_SUCCESS);
+  EXPECT_EQ(heard, told);
   EXPECT_SAYS(log::stop_replay(), Code::mismatch, "MPI_Barrier");
 }
 
