@@ -523,6 +523,30 @@ def test_a_rank_that_is_lost_after_loop_ends_the_job(tmp_path, leaves, status):
 
 
 @needs_ulfm
+def test_ranks_that_wait_for_the_spares_on_mpi_comm_world_are_told_of_and_end_with_the_launch(tmp_path):
+    (tmp_path / "app.py").write_text("""
+import numpy as np
+from mpi4py import MPI
+import backstay
+run = backstay.Session()
+step = np.zeros(1, np.int64)
+run.protect("step", step)
+def body():
+    run.resume()
+    while step[0] < 20:
+        run.checkpoint()
+        if step[0] == 10 and run.comm.rank > 0: MPI.COMM_WORLD.Barrier()
+        step[0] += 1
+run.loop(body)
+""")
+    flags = ["-n", 3, "--spares", 1, "--relaunch", 0, "--hang", 8]
+    ended = run(tmp_path, *flags, program=sys.executable, words=(tmp_path / "app.py",), levels="shared", timeout=2)
+    assert ended.returncode != 0, ended.stderr
+    assert "a rank has not come for" in ended.stderr, ended.stderr
+    assert "on MPI_COMM_WORLD waits for the spares there, which do not come: use the communicator of" in ended.stderr
+
+
+@needs_ulfm
 def test_the_status_of_processes_that_leave_is_that_of_the_job(tmp_path, monkeypatch):
     """To the launcher they were ended by a signal."""
     monkeypatch.setenv("LOOPER_EXITS", "-1,150")
