@@ -16,6 +16,7 @@ from .observed import LEFT_OUT, NOT_KNOWN, ORDER, PERHAPS, fate
 LEAST = 16384  # bytes: smaller ones have no memory pages of their own
 ADVICE = {LEFT_OUT: "leave out", NOT_KNOWN: "protect?"}  # all else: protect
 VECTOR = re.compile(r"\b_?[vV]ector(?:_base)?<(.+?)(?:, std::allocator<|>)")
+COMMENT = {"c++": "//", "c": "//", "python": "#", "fortran": "!"}
 FORTRAN = {".f", ".f90", ".f95", ".f03", ".f08", ".for"}
 
 
@@ -120,7 +121,7 @@ def _place(frames: list[str], known: dict[str, list[Caller]]) -> dict:
         "where": where,
         "from": others[0] if others else "",
         "paste": _paste(where, bool(vectors)),
-        "comment": "!" if _is_fortran(where) else "//",
+        "comment": COMMENT[language_of(where)],
         "element": next(iter(_elements(frames, known)), ""),
     }
 
@@ -140,18 +141,31 @@ def _is_of_the_language(line: str) -> bool:
     return "/include/c++/" in line or line.startswith(("/usr/include/", "/usr/lib/"))
 
 
-def _is_fortran(where: str) -> bool:
-    return Path(where.rsplit(":", 1)[0]).suffix.lower() in FORTRAN
+def language_of(where: str) -> str:
+    """A key of COMMENT. `where`: "FILE:LINE"."""
+    suffix = Path(where.rsplit(":", 1)[0]).suffix
+    if suffix.lower() in FORTRAN:
+        return "fortran"
+    return {".c": "c", ".py": "python"}.get(suffix, "c++")
+
+
+def protect(name: str, language: str) -> str:
+    """The statement that protects an array that the program knows by this name."""
+    if language == "c":
+        fields = f'.name = "{name}", .type = BACKSTAY_TYPE_OF(*{name}), .ndim = 1, .shape = &COUNT, .data = {name}'
+        return f"backstay_protect(run, &(backstay_region){{{fields}}}, &error);"
+    if language == "fortran":
+        return f'call run%protect("{name}", backstay_data({name}))'
+    return f'run.protect("{name}", {name})' + (";" if language == "c++" else "")
 
 
 def _paste(where: str, is_vector: bool) -> str:
-    suffix = Path(where.rsplit(":", 1)[0]).suffix.lower()
-    if suffix == ".c":
-        fields = '.name = "NAME", .type = BACKSTAY_TYPE_OF(*NAME), .ndim = 1, .shape = &COUNT, .data = NAME'
-        return f"backstay_protect(run, &(backstay_region){{{fields}}}, &error);"
-    if _is_fortran(where):
-        return 'call run%protect("NAME", backstay_data(NAME))'
-    return 'run.protect("NAME", NAME);' if is_vector else 'run.protect("NAME", backstay::array(NAME, {COUNT}));'
+    language = language_of(where)
+    return (
+        protect("NAME", language)
+        if is_vector or language != "c++"
+        else ('run.protect("NAME", backstay::array(NAME, {COUNT}));')
+    )
 
 
 def _callers_of(frames: set[str]) -> dict[str, list[Caller]]:

@@ -318,13 +318,14 @@ class _Reader:
             return
         first = waiting[0]
         first.stood_still = time - first.time
-        captured = self._captured.get(int(event.get("line") or 0))
-        if not event:
-            captured = self._out.starts[0][0] if self._out.starts else None
         starts = self._out.starts
-        if captured is None:  # a line of before this run: what the launch had computed since it began is lost
-            captured = max((begun for begun, _ in starts if begun <= first.time), default=None)
-        first.lost_work = max(0.0, first.time - captured) if captured is not None else None
+        captured = self._captured.get(int(event.get("line") or 0))
+        # What was computed before the last start, or coming back, and is lost again is counted there.
+        begun = max((begun for begun, _ in starts if begun <= first.time), default=None)
+        known = [time for time in (captured, begun) if time is not None]
+        if not event and starts and not known:
+            known = [first.time]  # no session had begun
+        first.lost_work = max(0.0, first.time - max(known)) if known else None
         if starts and starts[-1][0] >= waiting[-1].time:  # of this launch
             starts.pop()
         starts.append((time, call))

@@ -396,7 +396,12 @@ class Supervisor:
         self._say_cost(directory)
 
     def _may_have_saved(self, last: Launch) -> bool:
-        return last.status == 0 or self._has_begun() or newest_line(self._job) > 0
+        if newest_line(self._job) > 0:
+            return True
+        committed = any(e.get("event") == "commit" for e in self._session_events(self._offset))
+        if committed and not self._committed_since(self._offset):
+            return False  # in memory, which has ended with the job
+        return last.status == 0 or self._has_begun()
 
     def _say_cost(self, directory: Path) -> None:
         """Of failures; a job at level memory alone, or of another program, may have left no events."""

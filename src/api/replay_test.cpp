@@ -216,6 +216,57 @@ TEST_F(ReplayTest, what_the_program_is_told_comes_back) {
   EXPECT_EQ(data, 3);
 }
 
+/// Hidden state: a time step that one body sets and another one reads, and a static variable in a routine. They are
+/// regions, or what a computation returns; the whole final state is compared.
+TEST_F(ReplayTest, what_bodies_set_comes_back_as_a_region_or_as_what_they_return) {
+  static int calls;
+  struct State {
+    double u = 1, dt = 0;
+    int calls = 0;
+    bool operator==(const State&) const = default;
+  };
+  const auto go = [&](Session& session, int kill_at) {
+    State state;
+    double limit = 0;
+    calls = 0;
+    session.protect("u", state.u);
+    session.protect("dt", state.dt);
+    session.protect("calls", calls);
+    const auto choose = session.declare("choose", {reads("u"), writes("dt"), updates("calls")});
+    const auto bound = session.declare("bound", {reads("dt")});
+    const auto advance = session.declare("advance", {reads("dt"), reads("calls"), updates("u")});
+    session.replay();
+    for (int step = 0; step < 9; ++step) {
+      if (step % 3 == 0) {
+        session.compute(choose, [&] { state.dt = 0.1 / (1 + state.u), ++calls; });
+        limit = session.compute(bound, [&] { return 20 * state.dt; });
+      }
+      session.checkpoint();
+      if (step == kill_at) throw Killed();
+      session.compute(advance, [&] { state.u += std::min(limit, state.dt) * calls; });
+    }
+    state.calls = calls;
+    return state;
+  };
+  State right;
+  {
+    Session session(alone, {{"dir", dir_.string() + "-2"}, {"log", "quiet"}, {"levels", "memory"}, {"every", "1000"}});
+    right = go(session, -1);
+  }
+  EXPECT_EQ(right.calls, 3);
+  for (int kill_at = 0; kill_at < 9; ++kill_at) {
+    fs::remove_all(dir_);
+    {
+      Session session(alone, options());
+      EXPECT_THROW(go(session, kill_at), Killed);
+      session.wait();
+    }
+    Session session(alone, options());
+    EXPECT_TRUE(go(session, -1) == right) << "killed in step " << kill_at;
+  }
+  fs::remove_all(dir_.string() + "-2");
+}
+
 TEST_F(ReplayTest, the_program_s_memory_stays_as_it_is_until_the_place) {
   std::vector<double> fixed(4, 1);
   std::vector<double> moving(2, 1);

@@ -222,7 +222,11 @@ void Session::Impl::settle(const Result<api::Settings>& settings, comm::Comm& al
   require_same_options(all);
   node_ = find_node(all);
   value_or_throw(engine::agree(all, settle_directories()));
-  if (settings_.spares > 0) value_or_throw(engine::agree(all, can_write_on_its_node()));
+  if (settings_.spares > 0) {
+    const auto writable = engine::agree(all, can_write_on_its_node());
+    if (!writable)
+      throw Error(writable.failure().code, cat(writable.failure().what, " (of all processes, spares among them)"));
+  }
   value_or_throw(engine::agree(all, require_own_units()));
   memory_ = store::make_memory_store();
 }
@@ -250,6 +254,8 @@ void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
   hooks.say_of_others = [this](const std::string& sentence) { say_of_others(sentence); };
 #if BACKSTAY_HAVE_MPI
   hooks.why_late = [this] {
+    if (places_itself())
+      return "; with place=best that is a declared computation, too: all ranks must compute the same in the same order";
     if (!crew_) return "";
     return crew_->keeps_communicators_of_before()
                ? "; this rank has kept communicators that it made before a repair, and made none since: if it needs "
@@ -264,6 +270,10 @@ void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
   };
   hooks.settled = [this](const engine::Settled& s, const std::string& level) { settled(s, level); };
 #if BACKSTAY_HAVE_MPI
+  hooks.cannot_write_rebuilt = [this](const Failure& why) {
+    // Not after its first resume: it has then computed, and another one would not get further for it.
+    if (crew_ && !knows_what_was_whole_ && crew_->spares_left() > 0) leave_to_another_spare(why.what);
+  };
   if (courier_) hooks.pump = [this] { courier_->pump(); };
 #endif
   auto config = make_config(topology);
@@ -601,10 +611,14 @@ Outcome Session::Impl::take(bool forced) {
 /// A program that goes on after this can be ended by the next signal.
 void Session::Impl::say_stop() {
   stop_said_ = true;
-  journal_->say(engine_->last_line_is_whole()
-                    ? cat("asked to end by a signal: the last checkpoint is written, and ",
-                          places_itself() ? "stopping() says so; nothing more is saved" : "checkpoint() says stop")
-                    : "asked to end by a signal, but the last checkpoint could not be written: the one before counts");
+  const bool in_memory_alone =
+      std::ranges::all_of(settings_.levels, [](const auto& level) { return level.kind == engine::LevelKind::memory; });
+  const std::string_view so = places_itself() ? "stopping() says so; nothing more is saved" : "checkpoint() says stop";
+  journal_->say(!engine_->last_line_is_whole()
+                    ? "asked to end by a signal, but the last checkpoint could not be written: the one before counts"
+                : in_memory_alone ? cat("asked to end by a signal, and ", so,
+                                        "; all checkpoints are in memory and end with the job: another one begins anew")
+                                  : cat("asked to end by a signal: the last checkpoint is written, and ", so));
   if (signals_) api::SignalListener::served();
   if (engine_->last_line_is_whole() || !settings_.throw_errors) return;
   const std::lock_guard lock(mutex_);

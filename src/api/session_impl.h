@@ -144,7 +144,7 @@ class Session::Impl {
   void open_mpi(MPI_Comm comm, const Result<api::Settings>& settings);
   void open_among(MPI_Comm comm, const Result<api::Settings>& settings);
   void open_with_spares(MPI_Comm comm);
-  void leave_to_another_spare();
+  void leave_to_another_spare(const std::string& why) const;
   [[nodiscard]] comm::FailureUnits own_units() const;
   void stand_by();
   void start_with_crew();

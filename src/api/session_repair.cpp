@@ -272,7 +272,8 @@ void Session::Impl::open_with_spares(MPI_Comm comm) {
   make_journal(crew_->rank());  // another loss may come before the session is open
   if (settings_.signals) signals_ = std::make_unique<api::SignalListener>();  // which would end a spare
   stand_by();
-  if (crew_->began_as_spare()) leave_to_another_spare();
+  if (const auto writable = can_write_on_its_node(); crew_->began_as_spare() && !writable)
+    leave_to_another_spare(writable.failure().what);
   try {
     start_with_crew();
   } catch (const Error&) {  // of all ranks alike; spares know nothing of it
@@ -318,13 +319,10 @@ void Session::Impl::stand_by() {
 }
 
 /// A spare that cannot write where its place needs it to, which may have come about since the job began, is lost before
-/// the ranks open the session with it: as any loss, that is repaired by another one.
-void Session::Impl::leave_to_another_spare() {
-  const auto writable = can_write_on_its_node();
-  if (writable) return;
+/// the ranks open the session with it, or while they resume: as any loss, that is repaired by another one.
+void Session::Impl::leave_to_another_spare(const std::string& why) const {
   api::Journal(0, settings_.log, settings_.dir, settings_.name)
-      .insist(cat("a spare on node ", node_,
-                  " ends where it was to take a place, so that another one does: ", writable.failure().what));
+      .insist(cat("a spare on node ", node_, " ends where it was to take a place, so that another one does: ", why));
   std::fflush(nullptr);
   (void)raise(SIGKILL);
 }

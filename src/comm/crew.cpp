@@ -134,6 +134,13 @@ Crew* Crew::present() { return crew_of_this_process; }
 
 bool Crew::was_there() { return was_mustered; }
 
+int Crew::spares_left() const {
+  int all = 0, ranks = 0;
+  MPI_Comm_size(all_, &all);
+  if (workers_ != MPI_COMM_NULL) MPI_Comm_size(workers_, &ranks);
+  return all - ranks;
+}
+
 void Crew::note_made(MPI_Comm from, MPI_Comm made) {
   if (!repairs_ || made == MPI_COMM_NULL || OurCall::is_under_way()) return;
   if (from != MPI_COMM_NULL && !is_ours(from)) return;

@@ -73,6 +73,8 @@ class Crew {
   [[nodiscard]] MPI_Comm workers() const { return workers_; }
   /// How often ranks were replaced.
   [[nodiscard]] int repairs_done() const { return repairs_done_; }
+  /// Processes that wait, as of the last meeting.
+  [[nodiscard]] int spares_left() const;
   /// This process began as a spare.
   [[nodiscard]] bool began_as_spare() const { return began_as_spare_; }
   /// Of the present workers(). From any thread.

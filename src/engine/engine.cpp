@@ -670,6 +670,7 @@ Result<Resumed> Engine::resume(Aside* later) {
   BACKSTAY_TRY(choose_level(there->lines, levels_, config_.topology, groups_.app(), hooks_.say));
   ReadOptions read;
   read.lenient = config_.lenient;
+  read.cannot_write = hooks_.cannot_write_rebuilt;
   read.had_statics = config_.saved_statics > 0 && config_.saved_statics == static_regions_.changes();
   std::optional<Aside> first;  // an older line may need what the beginning made, which a damaged one would overwrite
   if (there->lines.candidates.size() > 1) {

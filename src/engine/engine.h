@@ -60,7 +60,8 @@ struct EngineHooks {
   std::function<void(const std::string&)> say_of_others = {};
   /// Why a rank may be late, for the end of such a sentence; empty: nothing is known.
   std::function<std::string()> why_late = {};
-  std::function<void()> line_began = {};  ///< see LineHooks::began; empty: not needed
+  std::function<void()> line_began = {};                          ///< see LineHooks::began; empty: not needed
+  std::function<void(const Failure&)> cannot_write_rebuilt = {};  ///< see rebuild(); empty: not needed
 };
 
 /// One rank's engine. All ranks call open(), checkpoint(), resume(), wait(), verify(), prune() in the same order.

@@ -423,6 +423,8 @@ TEST_F(EngineTest, a_rebuild_onto_a_full_disk_is_refused_by_all_and_leaves_nothi
     ASSERT_FALSE(resumed.ok());
     EXPECT_NE(resumed.failure().what.find("rebuilding from parity: rank 1: no space left"), std::string::npos)
         << resumed.failure().what;
+    EXPECT_NE(resumed.failure().what.find("make room where it could not be written"), std::string::npos)
+        << resumed.failure().what;
   });
   for (const auto& entry : fs::recursive_directory_iterator(dir_ / "node-1"))
     EXPECT_NE(entry.path().extension(), ".part") << entry.path();

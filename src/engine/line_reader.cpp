@@ -352,6 +352,7 @@ struct Attempt {
   std::vector<std::string> regions = {};       ///< of which it held something for this rank
   std::vector<NotThere> left_out = {};         ///< of which it says that it has not all
   std::vector<const RegionSpec*> filled = {};  ///< whose memory was filled
+  bool no_room = false;                        ///< what parity gives could not be written
 };
 
 /// From the tables of all files.
@@ -499,14 +500,15 @@ class Attempts {
     LineReader reader(line_, inventory_, levels_, topology_, comm_);
     std::string read;
     if (!line_.groups.empty() && (!lost_members(line_, {}, {}).empty() || lacks_manifest(line_, inventory_.contents))) {
-      const auto rebuilt = rebuild_lost();  // also what no data need: the next loss may come before the next line
+      const auto rebuilt =
+          rebuild_lost(options);  // also what no data need: the next loss may come before the next line
       if (!rebuilt) return rebuilt.failure();
     }
     while (true) {
       if (!reader.choose(bad_)) {
-        const auto rebuilt = rebuild_lost();
+        const auto rebuilt = rebuild_lost(options);
         if (!rebuilt) return rebuilt.failure();
-        if (!*rebuilt) return Attempt{false, trouble()};
+        if (!*rebuilt) return Attempt{.trouble = trouble(), .no_room = could_not_rebuild_};
         continue;
       }
       const std::size_t known = bad_.size();
@@ -536,7 +538,7 @@ class Attempts {
   }
 
   /// Collective: true if something was rebuilt, or found damaged, so that another try makes sense.
-  Result<bool> rebuild_lost() {
+  Result<bool> rebuild_lost(const ReadOptions& options) {
     if (could_not_rebuild_) return false;
     const auto lost = lost_members(line_, bad_, damaged_);
     std::map<std::size_t, int> losses;
@@ -564,14 +566,14 @@ class Attempts {
       }
       wanted.insert(member);
     }
-    return rebuild_these(wanted);
+    return rebuild_these(wanted, options);
   }
 
-  Result<bool> rebuild_these(const std::set<Member>& wanted) {
+  Result<bool> rebuild_these(const std::set<Member>& wanted, const ReadOptions& options) {
     if (!wanted.empty()) say_(cat(what_, ": rebuilding ", names_of(wanted), " from parity"));
     const Level& level = levels_[static_cast<std::size_t>(line_.level)];
     const auto start = std::chrono::steady_clock::now();
-    const auto done = rebuild(line_, wanted, inventory_.contents, level, topology_, comm_);
+    const auto done = rebuild(line_, wanted, inventory_.contents, level, topology_, comm_, options.cannot_write);
     if (!done) {
       if (done.failure().code == Code::comm || done.failure().code == Code::timeout) return done.failure();
       trouble_ = "rebuilding from parity: " + done.failure().what;
@@ -749,6 +751,7 @@ Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Le
                                 const Topology& topology, const region::RegionSet& regions, const ReadOptions& options,
                                 comm::Comm& comm, const Say& say) {
   std::string last_trouble;
+  bool no_room = false;
   PutBack found;
   for (const auto& line : inventory.candidates) {
     const std::string what = named(line.line, levels[static_cast<std::size_t>(line.level)]);
@@ -775,6 +778,7 @@ Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Le
         return found;
       }
       trouble = attempt->trouble;
+      no_room = no_room || attempt->no_room;
     }
     found.rejected.emplace_back(line.level, line.line);
     last_trouble = cat(what, " cannot be put back: ", trouble, hint_at_nodes(line.manifest, topology));
@@ -785,9 +789,11 @@ Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Le
       inventory.candidates.begin(), inventory.candidates.end(),
       [&](const auto& line) { return levels[static_cast<std::size_t>(line.level)].config.kind != LevelKind::memory; });
   return fail(Code::corrupt, "there are lines, but none can be put back; the last one tried: ", last_trouble,
-              lie_in_files ? "; if nodes or disks are missing, start the job again where they are; else see `backstay "
-                             "verify`, and move the directory away to start afresh"
-                           : "; they were in memory alone: start the job again, from its beginning");
+              no_room ? "; make room where it could not be written, and start the job again: it goes on from there"
+              : lie_in_files
+                  ? "; if nodes or disks are missing, start the job again where they are; else see `backstay "
+                    "verify`, and move the directory away to start afresh"
+                  : "; they were in memory alone: start the job again, from its beginning");
 }
 
 Result<Damage> check_all(const Inventory& inventory, const std::vector<Level>& levels, comm::Comm& comm) {

@@ -62,6 +62,7 @@ struct ReadOptions {
   bool of_statics = false;  ///< what is read are static regions
   const region::RegionSet* others = nullptr;  ///< what the program protects in the other way
   bool had_statics = false;  ///< as this process has saved or put back the static regions, they should be
+  std::function<void(const Failure&)> cannot_write = {};  ///< see rebuild()
 };
 
 /// What the caller hears on the way, the same on every rank: "line 42 at partner: ...; trying ...".

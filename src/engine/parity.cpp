@@ -194,13 +194,15 @@ bool lost_its_manifest(const catalog::Candidate& line, const catalog::StoreConte
 class Rebuilder {
  public:
   Rebuilder(catalog::Candidate& line, const std::set<Member>& lost, const std::vector<catalog::StoreContents>& contents,
-            const Level& level, const Topology& topology, comm::Comm& comm)
+            const Level& level, const Topology& topology, comm::Comm& comm,
+            const std::function<void(const Failure&)>& cannot_write)
       : line_(line),
         lost_(lost),
         contents_(contents),
         level_(level),
         topology_(topology),
         comm_(comm),
+        cannot_write_(cannot_write),
         dir_(catalog::line_dir(level.name, line.line)) {
     for (const auto& file : line.manifest.files) files_[file.ranks.front()] = &file;
     for (const auto& [g, m] : lost) broken_.insert(g);
@@ -260,8 +262,14 @@ class Rebuilder {
     return server;
   }
 
+  /// Collective. Whether all have written so far. Where bytes came out wrong no storage is to blame.
+  Result<void> all_wrote(const Result<void>& mine) {
+    if (!mine && mine.failure().code != Code::corrupt && cannot_write_) cannot_write_(mine.failure());
+    return agree(comm_, mine);
+  }
+
   Result<Rebuilt> make() {
-    BACKSTAY_TRY(agree(comm_, open()));
+    BACKSTAY_TRY(all_wrote(open()));
     auto damaged = share_trouble();
     if (!damaged) return damaged.failure();
     if (!damaged->empty()) return Rebuilt{std::move(*damaged)};
@@ -270,10 +278,10 @@ class Rebuilder {
     damaged = share_trouble();
     if (!damaged) return damaged.failure();
     if (!damaged->empty()) return Rebuilt{std::move(*damaged)};
-    BACKSTAY_TRY(agree(comm_, written_ ? sync_files() : written_));
-    BACKSTAY_TRY(agree(comm_, name_files(&Part::parity_name)));
-    BACKSTAY_TRY(agree(comm_, write_manifests()));
-    BACKSTAY_TRY(agree(comm_, name_files(&Part::data_name)));
+    BACKSTAY_TRY(all_wrote(written_ ? sync_files() : written_));
+    BACKSTAY_TRY(all_wrote(name_files(&Part::parity_name)));
+    BACKSTAY_TRY(all_wrote(write_manifests()));
+    BACKSTAY_TRY(all_wrote(name_files(&Part::data_name)));
     remove_what_was_damaged();
     note_sources();
     return Rebuilt{};
@@ -519,6 +527,7 @@ class Rebuilder {
   const Level& level_;
   const Topology& topology_;
   comm::Comm& comm_;
+  const std::function<void(const Failure&)>& cannot_write_;
   std::string dir_;
   std::map<int, const format::DataFile*> files_;  // by rank
   std::set<std::size_t> broken_;                  // groups
@@ -531,8 +540,9 @@ class Rebuilder {
 
 Result<Rebuilt> rebuild(catalog::Candidate& line, const std::set<Member>& lost,
                         const std::vector<catalog::StoreContents>& contents, const Level& level,
-                        const Topology& topology, comm::Comm& comm) {
-  return Rebuilder(line, lost, contents, level, topology, comm).run();
+                        const Topology& topology, comm::Comm& comm,
+                        const std::function<void(const Failure&)>& cannot_write) {
+  return Rebuilder(line, lost, contents, level, topology, comm, cannot_write).run();
 }
 
 bool lacks_manifest(const catalog::Candidate& line, const std::vector<catalog::StoreContents>& contents) {

@@ -1,6 +1,7 @@
 // Parity of a line: written beside the data, and the way back from it.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 #include <utility>
@@ -47,9 +48,13 @@ struct Rebuilt {
 /// Invariant: no file that is good is written or removed. A name appears in the line's directory only with all its
 /// bytes, parity first, then the manifest, then the data file: where that is, all of the member is. A rebuild that dies
 /// anywhere is begun again by the next resume.
+///
+/// `cannot_write` is called by a rank that cannot write what it is to take, before any other rank hears of it: it may
+/// end the process.
 Result<Rebuilt> rebuild(catalog::Candidate& line, const std::set<Member>& lost,
                         const std::vector<catalog::StoreContents>& contents, const Level& level,
-                        const Topology& topology, comm::Comm& comm);
+                        const Topology& topology, comm::Comm& comm,
+                        const std::function<void(const Failure&)>& cannot_write = {});
 
 /// A store has files of this line, and lost its manifest.
 bool lacks_manifest(const catalog::Candidate& line, const std::vector<catalog::StoreContents>& contents);

@@ -57,7 +57,7 @@ class Fate {
 };
 }  // namespace
 
-Result<std::optional<Advice>> advise(const Trace& trace, const Costs& costs) {
+Result<std::optional<Advice>> advise(const Trace& trace, const std::optional<Costs>& costs) {
   BACKSTAY_TRY(check(trace));
   std::vector<Effects> effects;
   std::vector<bool> reading;
@@ -82,14 +82,16 @@ Result<std::optional<Advice>> advise(const Trace& trace, const Costs& costs) {
     const std::size_t call = period->begin + i;
     const auto bytes = bytes_of(needed(live[i], trace.changed), trace.regions);
     advice.places.push_back({call, trace.seconds[call] - begin, bytes});
-    places.push_back({advice.places.back().time, costs.seconds + static_cast<double>(bytes) / costs.bytes_per_second});
+    if (costs)
+      places.push_back(
+          {advice.places.back().time, costs->seconds + static_cast<double>(bytes) / costs->bytes_per_second});
     if (bytes < advice.places[advice.best].bytes) advice.best = i;
   }
   const Elements need = needed(live[advice.best], trace.changed);
   for (std::size_t r = 0; r < trace.regions.size(); ++r)
     advice.needs.push_back(
         Fate(round, effects).of(r, advice.best, trace.changed[r], need[r], trace.regions[r].element));
-  if (advice.seconds > 0) advice.schedule = best_schedule(places, advice.seconds, costs.mtbf);
+  if (costs && advice.seconds > 0) advice.schedule = best_schedule(places, advice.seconds, costs->mtbf);
   advice.period = std::move(*period);
   return std::optional<Advice>(std::move(advice));
 }

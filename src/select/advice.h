@@ -52,12 +52,13 @@ struct Advice {
   std::vector<PlaceOfTrace> places;  ///< in their order; one for each computation in it
   std::size_t best = 0;              ///< of those, where the fewest bytes are saved; of equals the first
   std::vector<Need> needs;           ///< at that place, by region
-  Schedule schedule;                 ///< over `places`, of least overhead
+  Schedule schedule;                 ///< over `places`, of least overhead; empty where no costs were given
 };
 
 /// None: nothing is repeated, so that there is no place to speak of. Code::invalid_argument: an access that its region
-/// cannot have, or a trace whose parts do not belong together. Pure.
-Result<std::optional<Advice>> advise(const Trace& trace, const Costs& costs);
+/// cannot have, or a trace whose parts do not belong together. Without `costs` no schedule is looked for, which takes
+/// long where a round has thousands of places. Pure.
+Result<std::optional<Advice>> advise(const Trace& trace, const std::optional<Costs>& costs);
 
 /// How a program that runs knows that it is at a place: the last computations, the one that is about to begin included.
 /// The shortest such that every other moment of the round that looks the same needs no more bytes. Rounds of inner

@@ -1,7 +1,6 @@
 #include "select/watcher.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "base/text.h"
@@ -37,11 +36,10 @@ Result<Seen> Watcher::look(const Declared& declared, std::vector<Region> regions
                                                                                    : BoxSet());
   trace.regions = std::move(regions);
   trace.calls = calls_;
-  trace.seconds.resize(calls_.size());
-  std::iota(trace.seconds.begin(), trace.seconds.end(), 0.0);  // not measured: the place of least bytes is asked for
+  trace.seconds.resize(calls_.size());  // not measured: the place of least bytes is asked for, and no schedule
   for (std::size_t i = 0; i < calls_.size(); ++i)
     if (after_checkpoint_[i]) seen.checkpoints.push_back(i);
-  auto advice = advise(trace, {});
+  auto advice = advise(trace, std::nullopt);
   if (!advice) return advice.failure();
   seen.advice = std::move(*advice);
   return seen;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 namespace backstay::select {
 namespace {
 
@@ -24,6 +26,26 @@ Watcher watched(std::size_t at, std::size_t steps = 20) {
       watcher.computation(c);
     }
   return watcher;
+}
+
+/// An inner solver whose count of iterations changes, and a summary every tenth step.
+TEST(watcher, a_round_of_tens_of_thousands_of_computations_is_looked_at_in_seconds) {
+  Declared declared = two();
+  EXPECT_TRUE(declared.declare("summary", {{"u", {0, Mode::read, {}, {}}}}));
+  Watcher watcher;
+  for (std::size_t step = 0; step < 200; ++step) {
+    watcher.computation(0);
+    for (std::size_t i = 0; i < 500 + step * 7919 % 37; ++i) watcher.computation(1);
+    if (step % 10 == 9) watcher.computation(2);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const auto seen = watcher.look(declared, regions, 3);
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  ASSERT_TRUE(seen) << seen.failure().what;
+  ASSERT_TRUE(seen->advice);
+  EXPECT_GT(seen->advice->places.size(), 500U);
+  EXPECT_EQ(seen->trace.calls[seen->advice->places[seen->advice->best].call], 0);
+  EXPECT_LT(taken.count(), 10) << "a second of it, say, and more with a sanitizer";
 }
 
 TEST(watcher, says_where_a_checkpoint_needs_least_and_what_becomes_of_each_region) {

@@ -1301,6 +1301,31 @@ def test_a_spare_that_could_not_write_on_its_node_is_told_at_the_start(tmp_path)
 
 
 @needs_ulfm
+@pytest.mark.parametrize("spares", [2, 1])
+def test_another_spare_takes_the_place_of_one_whose_disk_is_full(tmp_path, monkeypatch, spares):
+    """Which is seen when what its rank had is rebuilt there. The last spare stays, and says what to do."""
+    more = {"words": ("300",), "levels": "local", "local__redundancy": "rs(2,1)", "every": 10}
+    plain = result(run(tmp_path / "a", "-n", 3, "--nodes", 3, **more))
+    full = tmp_path / "b" / "ck" / "node-3" / "local"
+    faulty = {"UNDER": full, "RANK": 3, "KIND": "enospc", "FROM": 0, "COUNT": 1 << 30}
+    with monkeypatch.context() as faults:
+        faults.setenv("LD_PRELOAD", str(BUILD / "libfaulty_system.so"))
+        for name, value in faulty.items():
+            faults.setenv(f"FAULTY_{name}", str(value))
+        flags = ["-n", 3, "--spares", spares, "--nodes", 3 + spares, "--kill", "1@200", "--relaunch", 0]
+        ended = run(tmp_path / "b", *flags, **more)
+    sentence = "a spare on node 3 ends where it was to take a place, so that another one does: "
+    if spares == 2:
+        assert result(ended) == plain, ended.stderr
+        assert sentence in ended.stderr and "rank 1 was lost; spare 4" in ended.stderr, ended.stderr
+        return
+    assert ended.returncode != 0 and sentence not in ended.stderr, ended.stderr
+    assert "make room where it could not be written, and start the job again: it goes on from there" in ended.stderr
+    again = run(tmp_path / "b", "-n", 3, "--nodes", 3, **more)
+    assert result(again) == plain and "resumed from line" in again.stderr, again.stderr
+
+
+@needs_ulfm
 def test_another_spare_takes_the_place_of_one_that_cannot_write_any_more(tmp_path):
     more = {"words": ("3000",), "levels": "local", "local__redundancy": "rs(2,1)", "every": 100}
     plain = result(run(tmp_path / "a", "-n", 3, "--nodes", 3, **more))

@@ -12,7 +12,7 @@ from commands import sentence_of
 pytest.importorskip("backstay._core")
 
 from backstay import allocated, checked_access
-from backstay.cli.advise import advice_of
+from backstay.cli.advise import _print, advice_of
 from backstay.lines import Problem
 from backstay.mpirun import LaunchError
 
@@ -195,8 +195,9 @@ def test_of_an_array_whose_pages_are_given_up_nothing_is_known(tmp_path, monkeyp
 
 def test_the_table_has_a_list_to_paste_and_says_what_it_saw(tmp_path, monkeypatch):
     ended = advise(tmp_path, monkeypatch, KNOWN, "1", "4", flags=())
-    assert 'run.protect("state", state);' in ended.out and 'run.protect("work"' not in ended.out, ended
-    assert 'run.protect("half", half);  // live 78.1 KiB of 156 KiB: [10000:20000]' in ended.out, ended
+    assert '  run.protect("state", state)\n' in ended.out and 'run.protect("work"' not in ended.out, ended
+    assert 'run.protect("half", half)  # live 78.1 KiB of 156 KiB: [10000:20000]' in ended.out, ended
+    assert "arrays that are static, saved between calls, or on the stack: those are protected by hand" in ended.out
     assert "Seen were 3 steps (5 were asked for) of this run, with this input, and nothing else" in ended.out
 
 
@@ -263,7 +264,7 @@ def test_what_is_live_of_an_array_is_told_to_the_element(tmp_path, monkeypatch):
 def test_what_is_not_known_of_an_array_is_a_question(tmp_path, monkeypatch):
     ended = advise(tmp_path, monkeypatch, PARTS, flags=())
     assert "leave out?" in ended.out, ended
-    assert 'run.protect("edge_of_word", edge_of_word);  // perhaps ' in ended.out, ended
+    assert 'run.protect("edge_of_word", edge_of_word)  # perhaps ' in ended.out, ended
 
 
 # Called at three places, of which the second needs least: `sum` is overwritten between it and the third.
@@ -314,7 +315,7 @@ def test_each_place_has_a_table_and_the_one_that_needs_least_is_named(tmp_path, 
 )
 def test_of_real_programs_the_minimum_by_hand_is_found(tmp_path, monkeypatch, app, size, minimum, arrays):
     """As if they declared nothing. What is below 16 KiB (the clock, the history) is kept unseen."""
-    path = Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", "build/dev")) / "apps" / app / app
+    path = Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", "build/dev")).absolute() / "apps" / app / app
     if not path.is_file():
         pytest.skip(f"{app} is not built")
     monkeypatch.chdir(tmp_path)
@@ -512,3 +513,30 @@ def test_a_place_to_which_one_rank_never_came_is_not_judged():
     events.append({"event": "observed_region", "rank": 0, "place": 0, "region": "u", "bytes": 8, "overwritten": 8})
     with pytest.raises(Problem, match="has 0 whole steps"):
         advice_of(events, "app", 0, 2)
+
+
+def advice_at(line, region):
+    events = [{"event": "observed", "rank": 0, "sees": "all"}]
+    events.append({"event": "observed_place", "rank": 0, "place": 0, "program": line, "steps": 3})
+    events += [{"event": "observed_region", "rank": 0, "place": 0, "region": name, "bytes": 8, "read": 8}
+               for name in ("u", region)]  # fmt: skip
+    return advice_of(events, "app", 0, 1)
+
+
+def test_the_log_of_a_replay_is_none_of_the_program_s_arrays():
+    assert [array["name"] for array in advice_at("a.cpp:1", "backstay.replay")["arrays"]] == ["u"]
+
+
+@pytest.mark.parametrize(
+    ("line", "pasted"),
+    [
+        ("a.cpp:1", '  run.protect("u", u);\n'),
+        ("/a/backstay.f90:884", '  call run%protect("u", backstay_data(u))\n'),
+        ("a.F90:1", '  call run%protect("u", backstay_data(u))\n'),
+        ("a.c:1", '  backstay_protect(run, &(backstay_region){.name = "u", .type = BACKSTAY_TYPE_OF(*u), '),
+        ("app.py:1", '  run.protect("u", u)\n'),
+    ],
+)
+def test_the_list_to_paste_is_in_the_language_of_the_program(capsys, line, pasted):
+    _print(advice_at(line, "v"), 3)
+    assert pasted in capsys.readouterr().out

@@ -101,6 +101,15 @@ def test_a_loss_before_a_new_line_costs_what_this_launch_has_computed(tmp_path):
     assert loss["lost_work"] == 24 and loss["stood_still"] == 3
 
 
+def test_a_second_loss_before_a_new_line_costs_what_was_computed_since_the_first(tmp_path):
+    """And not again what the first one has cost."""
+    again = [(31, "repair", {"lost": 1, "seconds": 0.5}), (31.5, "resume", {"line": 1, "level": "shared", "call": 10})]
+    events = [*LAUNCHED_AGAIN[:11], *again, LAUNCHED_AGAIN[-2], LAUNCHED_AGAIN[-1]]
+    report = backstay("report", write(tmp_path / "ck", events), "--json").json
+    first, second = report["failures"]
+    assert first["lost_work"] == 15 and second["lost_work"] == 2.5, report["failures"]
+
+
 FALLEN_SILENT = [
     *LAUNCHED_AGAIN[:5],
     (20, "start", {"program": "a", "ranks": 8, "repairs": 1}),

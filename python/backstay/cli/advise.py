@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -20,6 +21,7 @@ from . import common
 SETTINGS = {"context_settings": {"allow_interspersed_args": False}}
 
 ADVICE = {"never written": "save, or protect_static", PERHAPS: "leave out?", LEFT_OUT: "leave out"}  # all else: save
+REPLAY = "backstay.replay"  # the region of the session itself, where it records for a replay
 SMALL = "below 16 KiB, or beside other data in memory"
 
 
@@ -151,7 +153,8 @@ def _at_place(key: tuple, events: list[dict], ranks: int) -> dict:
             numbers[rank] = int(event.get("place", 0))
             steps[rank] = int(event.get("steps", 0))
         elif event.get("event") == "observed_region" and numbers.get(rank) == int(event.get("place", 0)):
-            told.setdefault(str(event["region"]), {})[rank] = event
+            if str(event["region"]) != REPLAY:
+                told.setdefault(str(event["region"]), {})[rank] = event
         elif event.get("event") == "observed_array" and numbers.get(rank) == int(event.get("place", 0)):
             found[rank, int(event.get("number", 0))] = event
         elif event.get("event") == "observed_late":
@@ -223,8 +226,9 @@ def _print(advice: dict, wanted: int) -> None:
     if arrays:
         all_bytes, kept_bytes = (sum(array["bytes"] for array in some) for some in (arrays, kept))
         common.say(f"To be saved: {common.human_bytes(kept_bytes)} of {common.human_bytes(all_bytes)}, on all ranks.")
+    language = _language(advice)
     for array in kept:
-        common.say(f'  run.protect("{array["name"]}", {array["name"]});{_remark(array)}')
+        common.say(f"  {allocated.protect(array['name'], language)}{_remark(array, allocated.COMMENT[language])}")
     if arrays:
         common.say()
     _say_what_to_protect(advice)
@@ -310,12 +314,19 @@ def _table(arrays: list[dict]):
     return table
 
 
-def _remark(array: dict) -> str:
+def _language(advice: dict) -> str:
+    """Of the source in which checkpoint() is called."""
+    if re.fullmatch(r"python[\d.]*", advice["program"]):
+        return "python"
+    return allocated.language_of(advice["line"])
+
+
+def _remark(array: dict, comment: str) -> str:
     if array["live_bytes"] == array["bytes"]:
         return ""
     part = f": {array['part']}" if array["part"] else ""
     how = "perhaps" if array["what"] == PERHAPS else "live"
-    return f"  // {how} {common.human_bytes(array['live_bytes'])} of {common.human_bytes(array['bytes'])}{part}"
+    return f"  {comment} {how} {common.human_bytes(array['live_bytes'])} of {common.human_bytes(array['bytes'])}{part}"
 
 
 def _say_how_sure(advice: dict, wanted: int) -> None:
@@ -336,5 +347,6 @@ def _say_how_sure(advice: dict, wanted: int) -> None:
     common.say(f"Live is what was read before it was overwritten, or not touched, by elements{proven}.")
     common.say(
         f"Seen were {steps} steps{fewer} of this run, with this input, and nothing else: what is read in another step "
-        "only, as by output every hundredth or after an error, is not in it."
+        "only, as by output every hundredth or after an error, is not in it. Nor are single variables (the step, the "
+        "time), and arrays that are static, saved between calls, or on the stack: those are protected by hand."
     )

@@ -61,7 +61,7 @@ def _tiles(history: History) -> str:
         ("failures", str(len(history.losses))),
         ("stood still", human_seconds(history.stood_still)),
         ("computed again", human_seconds(history.lost_work)),
-        ("lost of the time", f"{share:.2g} %"),
+        ("lost of the time", f"{share:.2g} %" if share < 99.5 else f"{share:.0f} %"),
     ]
     return "<dl>" + "".join(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in tiles) + "</dl>"
 
