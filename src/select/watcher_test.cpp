@@ -29,7 +29,7 @@ Watcher watched(std::size_t at, std::size_t steps = 20) {
 }
 
 /// An inner solver whose count of iterations changes, and a summary every tenth step.
-TEST(watcher, a_round_of_tens_of_thousands_of_computations_is_looked_at_in_seconds) {
+TEST(watcher, a_round_of_tens_of_thousands_of_computations_is_looked_at_at_once) {
   Declared declared = two();
   EXPECT_TRUE(declared.declare("summary", {{"u", {0, Mode::read, {}, {}}}}));
   Watcher watcher;
@@ -45,7 +45,7 @@ TEST(watcher, a_round_of_tens_of_thousands_of_computations_is_looked_at_in_secon
   ASSERT_TRUE(seen->advice);
   EXPECT_GT(seen->advice->places.size(), 500U);
   EXPECT_EQ(seen->trace.calls[seen->advice->places[seen->advice->best].call], 0);
-  EXPECT_LT(taken.count(), 10) << "a second of it, say, and more with a sanitizer";
+  EXPECT_LT(taken.count(), 2) << "it takes 0.03 s here; with the best schedule of these places it took 6";
 }
 
 TEST(watcher, says_where_a_checkpoint_needs_least_and_what_becomes_of_each_region) {

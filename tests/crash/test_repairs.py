@@ -954,6 +954,29 @@ def test_the_loss_of_a_spare_alone_ends_nothing(tmp_path):
     assert not {event["event"] for event in kills.events_of(tmp_path)} & {"stuck", "repair"}
 
 
+@pytest.mark.parametrize("levels", ["memory", "memory,shared"])
+def test_a_job_that_was_asked_to_end_says_whether_anything_outlives_it(tmp_path, levels):
+    flags = ["-n", 2, "--nodes", 2, "--levels", levels, "--every", 5, "--opt", "policy=wait", "--dir", tmp_path / "ck"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
+    program = [BUILD.parents[1] / "apps" / "tgv" / "tgv", "--n", "16", "--steps", "100000", "--quiet"]
+    command = [str(word) for word in [*COMMAND, "run", *flags, "--", *program]]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as running:
+        until = time.monotonic() + LIMIT
+        while not ((tmp_path / "ck" / "events.jsonl").exists() and events(tmp_path, "commit")):
+            assert time.monotonic() < until and running.poll() is None
+            time.sleep(0.01)
+        running.send_signal(signal.SIGTERM)
+        _, err = running.communicate(timeout=LIMIT)
+    assert running.returncode == 0, err
+    begins_anew = levels == "memory"
+    assert ("checkpoints are in memory and end with the job: another one begins anew" in err) == begins_anew, err
+    assert ("the same command launches it again" in err) == begins_anew, err
+    assert ("the last checkpoint is written" in err) != begins_anew, err
+    assert ("the same command goes on from there" in err) != begins_anew, err
+
+
 @needs_ulfm
 def test_a_spare_that_stands_still_ends_the_launch_in_which_a_rank_is_lost(tmp_path, undisturbed):
     """The others cannot meet without it, and end; alone it would be for ever."""
