@@ -546,6 +546,30 @@ run.loop(body)
     assert "on MPI_COMM_WORLD waits for the spares there, which do not come: use the communicator of" in ended.stderr
 
 
+def test_ranks_that_compute_different_things_with_place_best_are_told_so(tmp_path):
+    pytest.importorskip("mpi4py")
+    (tmp_path / "app.py").write_text("""
+import numpy as np
+import backstay
+run = backstay.Session()
+u, f = np.ones(10000), np.ones(10000)
+run.protect("u", u)
+run.protect("f", f)
+flux = run.declare("flux", reads="u", writes="f")
+more = run.declare("more", reads="f", updates="u")
+run.replay()
+for step in range(100000):
+    if run.rank == 1 and step > 20: continue
+    run.compute(flux, lambda: f.fill(1))
+    run.compute(more, lambda: None)
+run.comm.Barrier()
+""")
+    flags = ["-n", 2, "--relaunch", 0, "--hang", 8, "--opt", "place=best"]
+    ended = run(tmp_path, *flags, program=sys.executable, words=(tmp_path / "app.py",), levels="shared", timeout=2)
+    assert ended.returncode != 0 and "a rank has not come for" in ended.stderr, ended.stderr
+    assert "with place=best that is a declared computation, too: all ranks must compute the same" in ended.stderr
+
+
 @needs_ulfm
 def test_the_status_of_processes_that_leave_is_that_of_the_job(tmp_path, monkeypatch):
     """To the launcher they were ended by a signal."""
