@@ -16,7 +16,7 @@ from .observed import LEFT_OUT, NOT_KNOWN, ORDER, PERHAPS, fate
 LEAST = 16384  # bytes: smaller ones have no memory pages of their own
 ADVICE = {LEFT_OUT: "leave out", NOT_KNOWN: "protect?"}  # all else: protect
 VECTOR = re.compile(r"\b_?[vV]ector(?:_base)?<(.+?)(?:, std::allocator<|>)")
-COMMENT = {"c++": "//", "c": "//", "python": "#", "fortran": "!"}
+COMMENT = {"c++": "//", "c": "//", "fortran": "!"}
 FORTRAN = {".f", ".f90", ".f95", ".f03", ".f08", ".for"}
 
 
@@ -146,26 +146,17 @@ def language_of(where: str) -> str:
     suffix = Path(where.rsplit(":", 1)[0]).suffix
     if suffix.lower() in FORTRAN:
         return "fortran"
-    return {".c": "c", ".py": "python"}.get(suffix, "c++")
-
-
-def protect(name: str, language: str) -> str:
-    """The statement that protects an array that the program knows by this name."""
-    if language == "c":
-        fields = f'.name = "{name}", .type = BACKSTAY_TYPE_OF(*{name}), .ndim = 1, .shape = &COUNT, .data = {name}'
-        return f"backstay_protect(run, &(backstay_region){{{fields}}}, &error);"
-    if language == "fortran":
-        return f'call run%protect("{name}", backstay_data({name}))'
-    return f'run.protect("{name}", {name})' + (";" if language == "c++" else "")
+    return "c" if suffix == ".c" else "c++"
 
 
 def _paste(where: str, is_vector: bool) -> str:
     language = language_of(where)
-    return (
-        protect("NAME", language)
-        if is_vector or language != "c++"
-        else ('run.protect("NAME", backstay::array(NAME, {COUNT}));')
-    )
+    if language == "c":
+        fields = '.name = "NAME", .type = BACKSTAY_TYPE_OF(*NAME), .ndim = 1, .shape = &COUNT, .data = NAME'
+        return f"backstay_protect(run, &(backstay_region){{{fields}}}, &error);"
+    if language == "fortran":
+        return 'call run%protect("NAME", backstay_data(NAME))'
+    return 'run.protect("NAME", NAME);' if is_vector else 'run.protect("NAME", backstay::array(NAME, {COUNT}));'
 
 
 def _callers_of(frames: set[str]) -> dict[str, list[Caller]]:

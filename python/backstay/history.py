@@ -210,7 +210,9 @@ class _Reader:
         self._events = events
         self._out = History(str(directory), began=float(events[0]["time"]))
         self._out.seconds = max(float(e["time"]) for e in events) - self._out.began
-        self._captured: dict[int, float] = {}  # line -> when, as far as is known
+        # Progress is the time that was computed and is not lost so far.
+        self._bases: list[tuple[float, float]] = []  # from when on it grows with time, and what it was then
+        self._progress_of: dict[int, float] = {}  # line -> that at its capture, as far as is known
         self._alive = False  # ranks compute
         self._last = 0.0  # time of the event before
         self._stood_since: float | None = None  # when the launch fell silent that was killed for it
@@ -240,6 +242,8 @@ class _Reader:
         if self._alive:  # nobody said that the one before has ended
             self._out.losses.append(Loss(self._last, "the job ended without a word"))
         self._alive = True
+        if not self._bases:
+            self._bases.append((time, 0.0))
         self._out.starts.append((time, 0))
         self._out.launches = max(1, self._out.launches)
 
@@ -292,7 +296,13 @@ class _Reader:
             int(event.get("call", 0)), int(event.get("bytes", 0)),
         )  # fmt: skip
         self._out.commits.append(commit)
-        self._captured.setdefault(commit.line, commit.began)
+        if (progress := self._progress_at(commit.began)) is not None:
+            self._progress_of.setdefault(commit.line, progress)
+
+    def _progress_at(self, time: float) -> float | None:
+        """None: nothing had begun."""
+        begun = [(since, progress) for since, progress in self._bases if since <= time]
+        return begun[-1][1] + time - begun[-1][0] if begun else None
 
     def _on_failed(self, time: float, event: dict) -> None:
         given_up = {"time": time, "line": event.get("line"), "level": str(event.get("level", "?"))}
@@ -314,18 +324,21 @@ class _Reader:
             loss.how = f"{loss.how}, {how}" if loss.online else f"launched again, {how}"
             loss.line, loss.level, loss.call = event.get("line"), event.get("level"), call
             loss.back, loss.stood_still, loss.lost_work = time, 0.0, 0.0
+        line = int(event.get("line") or 0)
         if not waiting:
+            if self._bases and line:
+                self._progress_of.setdefault(line, self._bases[-1][1])  # of before this run
             return
         first = waiting[0]
         first.stood_still = time - first.time
         starts = self._out.starts
-        captured = self._captured.get(int(event.get("line") or 0))
-        # What was computed before the last start, or coming back, and is lost again is counted there.
-        begun = max((begun for begun, _ in starts if begun <= first.time), default=None)
-        known = [time for time in (captured, begun) if time is not None]
-        if not event and starts and not known:
-            known = [first.time]  # no session had begun
-        first.lost_work = max(0.0, first.time - max(known)) if known else None
+        reached = self._progress_at(first.time) or 0.0  # no session had begun
+        # A line of before this run has what that left: all that this one has computed is lost.
+        kept = self._progress_of.get(line, 0.0)
+        first.lost_work = max(0.0, reached - kept) if self._bases else None
+        self._bases.append((time, min(kept, reached)))
+        # Numbers above it are given anew.
+        self._progress_of = {number: made for number, made in self._progress_of.items() if number <= line}
         if starts and starts[-1][0] >= waiting[-1].time:  # of this launch
             starts.pop()
         starts.append((time, call))

@@ -618,6 +618,8 @@ class Supervisor:
             return now
         if now - seen > 2 * GRACE and self._kill_deadline is None:
             say("all ranks have ended and their launcher has not: it is ended.")
+            if self._first_end.time is None:
+                self._first_end.time = time.time() - (now - seen)
             self._kill_deadline = now
         return seen
 

@@ -52,7 +52,15 @@ void copy_text(char (&field)[capacity], std::string_view text) {
   if (length < text.size()) std::memcpy(field + length, more.data(), more.size() + 1);
 }
 
+/// Of the calls of this thread: why the last one that failed did. Empty, where there was no memory for it, or none.
+thread_local std::string last_failure;
+
 int report(backstay_error* error, Code code, std::string_view sentence) noexcept {
+  if (code != Code::ok) try {
+      last_failure = sentence;
+    } catch (...) {
+      last_failure.clear();
+    }
   if (error != nullptr) {
     error->code = static_cast<int>(code);
     copy_text(error->message, sentence);
@@ -508,23 +516,29 @@ int backstay_result(backstay_session* session, void* value, size_t bytes, backst
   });
 }
 
+namespace {
+/// Calls a function of the program, which may have thrown away why a call of the session in it failed.
+void call_back(backstay_body body, void* user, const char* what) {
+  last_failure.clear();
+  const int returned = body(user);
+  if (returned == 0) return;
+  const std::string why = std::exchange(last_failure, {});
+  throw Error(Code::user, cat(what, " returned ", returned,
+                              why.empty() ? "" : cat("; the last call of backstay in it that failed said: ", why)));
+}
+}  // namespace
+
 int backstay_loop(backstay_session* session, backstay_body body, void* user, backstay_error* error) {
   return guarded(error, [&] {
     if (body == nullptr) refuse("backstay_loop: the argument `body` is NULL");
-    of(session, "backstay_loop").loop([&] {
-      const int returned = body(user);
-      if (returned != 0) throw Error(Code::user, cat("the body of backstay_loop returned ", returned));
-    });
+    of(session, "backstay_loop").loop([&] { call_back(body, user, "the body of backstay_loop"); });
   });
 }
 
 int backstay_init(backstay_session* session, backstay_body phase, void* user, backstay_error* error) {
   return guarded(error, [&] {
     if (phase == nullptr) refuse("backstay_init: the argument `phase` is NULL");
-    of(session, "backstay_init").init([&] {
-      const int returned = phase(user);
-      if (returned != 0) throw Error(Code::user, cat("the phase of backstay_init returned ", returned));
-    });
+    of(session, "backstay_init").init([&] { call_back(phase, user, "the phase of backstay_init"); });
   });
 }
 

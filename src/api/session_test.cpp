@@ -22,6 +22,9 @@
 #include <regex>
 #include <thread>
 #include <utility>
+#include <vector>
+
+#include "backstay/backstay.h"
 
 namespace backstay {
 namespace {
@@ -815,6 +818,41 @@ TEST_F(SessionTest, names_that_no_file_can_hold_are_refused) {
   run.protect("größe der welle/x 1", x);
   EXPECT_THROW(run.protect("größe der welle/x 1", x), Error);
   EXPECT_THROW(run.unprotect("y"), Error);
+}
+
+/// A body in C that returns 1 where a call fails, and throws the sentence away.
+TEST_F(SessionTest, what_a_body_in_c_has_thrown_away_is_in_the_sentence_of_its_loop) {
+  struct Program {
+    backstay_session* session;
+    std::int64_t n;
+    std::vector<double> u;
+  };
+  const auto body = [](void* user) {
+    auto& program = *static_cast<Program*>(user);
+    backstay_error thrown_away;
+    if (backstay_resume(program.session, nullptr, &thrown_away) != 0) return 1;
+    return program.n == 4 ? backstay_checkpoint_now(program.session, nullptr, &thrown_away) : 7;
+  };
+  for (const std::int64_t n : {4, 5, 4}) {
+    const std::string dir = "dir=" + dir_.string();
+    const char* const options[] = {dir.c_str(), "log=quiet", nullptr};
+    backstay_error error;
+    Program program{nullptr, n, std::vector<double>(static_cast<std::size_t>(n))};
+    ASSERT_EQ(backstay_open_alone(options, &program.session, &error), 0) << error.message;
+    backstay_region region{};
+    region.name = "u", region.type = {BACKSTAY_FLOATING, sizeof(double), nullptr, 0};
+    region.ndim = 1, region.shape = &n, region.data = program.u.data();
+    ASSERT_EQ(backstay_protect(program.session, &region, &error), 0) << error.message;
+    EXPECT_EQ(backstay_loop(program.session, body, &program, &error), n == 4 ? BACKSTAY_OK : BACKSTAY_USER);
+    if (n == 5) {
+      const std::string said = error.message;
+      EXPECT_NE(said.find("the body of backstay_loop returned 1; the last call of backstay in it that failed said: "),
+                std::string::npos)
+          << said;
+      EXPECT_NE(said.find("'u'"), std::string::npos) << said;
+    }
+    backstay_close(program.session);
+  }
 }
 
 }  // namespace

@@ -110,6 +110,21 @@ def test_a_second_loss_before_a_new_line_costs_what_was_computed_since_the_first
     assert first["lost_work"] == 15 and second["lost_work"] == 2.5, report["failures"]
 
 
+def test_what_a_repair_had_kept_and_a_later_failure_loses_is_counted_then(tmp_path):
+    """The repair came back to line 3, and the next launch, in which all begins anew, to none; then to a new line 1."""
+    end = {"attempt": 2, "status": 1, "signal": None, "seconds": 24}
+    events = [*LAUNCHED_AGAIN[:-2], (50, "exit", end), (51, "launch", {"attempt": 3, "ranks": 8}),
+              (52, "start", {"program": "tgv <x>", "ranks": 8}), (52.5, "fresh", {}),
+              (62.5, "commit", {"line": 1, "level": "local", "call": 10, "seconds": 1, "bytes": 1000}),
+              (65, "repair", {"lost": 1, "seconds": 0.5}),
+              (65.5, "resume", {"line": 1, "level": "local", "call": 10}), (70, "end", {})]  # fmt: skip
+    report = backstay("report", write(tmp_path / "ck", events), "--json").json
+    first, second, third, fourth = report["failures"]
+    assert (first["lost_work"], second["lost_work"]) == (15, 1.5)
+    assert third["lost_work"] == 28.5, "line 3 had 18 s, and 10.5 s came to it"
+    assert (fourth["stood_still"], fourth["lost_work"]) == (1, 3)
+
+
 FALLEN_SILENT = [
     *LAUNCHED_AGAIN[:5],
     (20, "start", {"program": "a", "ranks": 8, "repairs": 1}),

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import sys
 import tempfile
 from pathlib import Path
@@ -226,10 +225,10 @@ def _print(advice: dict, wanted: int) -> None:
     if arrays:
         all_bytes, kept_bytes = (sum(array["bytes"] for array in some) for some in (arrays, kept))
         common.say(f"To be saved: {common.human_bytes(kept_bytes)} of {common.human_bytes(all_bytes)}, on all ranks.")
-    language = _language(advice)
-    for array in kept:
-        common.say(f"  {allocated.protect(array['name'], language)}{_remark(array, allocated.COMMENT[language])}")
-    if arrays:
+        common.say(f"keep the calls that protect: {', '.join(map(_kept, kept)) or 'nothing'}")
+        if len(kept) < len(arrays):
+            left_out = (array["name"] for array in arrays if not array["save"])
+            common.say(f"take out those that protect: {', '.join(left_out)}")
         common.say()
     _say_what_to_protect(advice)
     _say_how_sure(advice, wanted)
@@ -314,19 +313,13 @@ def _table(arrays: list[dict]):
     return table
 
 
-def _language(advice: dict) -> str:
-    """Of the source in which checkpoint() is called."""
-    if re.fullmatch(r"python[\d.]*", advice["program"]):
-        return "python"
-    return allocated.language_of(advice["line"])
-
-
-def _remark(array: dict, comment: str) -> str:
+def _kept(array: dict) -> str:
     if array["live_bytes"] == array["bytes"]:
-        return ""
+        return array["name"]
     part = f": {array['part']}" if array["part"] else ""
     how = "perhaps" if array["what"] == PERHAPS else "live"
-    return f"  {comment} {how} {common.human_bytes(array['live_bytes'])} of {common.human_bytes(array['bytes'])}{part}"
+    size = f"{common.human_bytes(array['live_bytes'])} of {common.human_bytes(array['bytes'])}"
+    return f"{array['name']} ({how} {size}{part})"
 
 
 def _say_how_sure(advice: dict, wanted: int) -> None:
