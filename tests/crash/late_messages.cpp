@@ -36,6 +36,9 @@ using Words = std::vector<std::uint64_t>;
 constexpr std::size_t length = std::size_t{1} << 20;  // 8 MiB
 
 /// Lets MPI go on with it.
+/// Until MPI tells of the loss, which leaves by an exception. Who went on before that would free what MPI still reads.
+constexpr milliseconds until_the_loss{20000};
+
 void advance(MPI_Request& request, milliseconds time) {
   int done = 0;
   const auto end = Clock::now() + time;
@@ -82,7 +85,7 @@ void of_rank_2(const std::string& how, Words& buffer, MPI_Comm comm) {
   std::this_thread::sleep_for(milliseconds(how == "computing" ? 5000 : 600));
   MPI_Request request = MPI_REQUEST_NULL;
   MPI_Irecv(buffer.data(), static_cast<int>(length), MPI_UINT64_T, 0, 0, comm, &request);
-  advance(request, milliseconds(1000));
+  advance(request, until_the_loss);
 }
 
 void call_all(const std::string& how, MPI_Comm comm, int rank) {
@@ -103,7 +106,7 @@ void call_all(const std::string& how, MPI_Comm comm, int rank) {
   MPI_Ialltoall(out.data(), count, MPI_UINT64_T, in.data(), count, MPI_UINT64_T, comm, &request);
   std::uint64_t word = 0;
   if (rank == 0) MPI_Recv(&word, 1, MPI_UINT64_T, 1, 1, comm, MPI_STATUS_IGNORE);
-  advance(request, milliseconds(1000));
+  advance(request, until_the_loss);
 }
 
 MPI_Comm ring(MPI_Comm comm) {
