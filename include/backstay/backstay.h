@@ -283,12 +283,12 @@ BACKSTAY_EXPORT int backstay_resume(backstay_session* session, backstay_resumed*
 /** In place of backstay_resume, by programs that declare all of their computations: the program runs from its beginning
  *  as it did, to the call of backstay_checkpoint at which the newest line was taken; there the data are put back, and
  * it goes on. So its loops, its calls and the local variables that it sets between computations are again what
- *  they were; what a computation sets is, where it is a region that it declares or goes through backstay_result, and is
- *  not where it is another variable (a static one, say). On the way it skips the computations, as backstay_replaying
- * tells behind each backstay_begin, and is given what they resulted in by backstay_result. After the declarations and
- * before the first computation; inside the body of backstay_loop, if there is one. BACKSTAY_MISMATCH: the line has no
- * log of the way; and from backstay_begin, backstay_checkpoint and backstay_result, where the program goes another way
- * than it did. `resumed` may be NULL. */
+ *  they were. What a computation sets must be a region that it declares, or go through backstay_result: another
+ * variable (a static one, say) keeps its old value where the computation is skipped. On the way it skips the
+ * computations, as backstay_replaying tells behind each backstay_begin, and is given what they resulted in by
+ * backstay_result. After the declarations and before the first computation; inside the body of backstay_loop, if there
+ * is one. BACKSTAY_MISMATCH: the line has no log of the way; and from backstay_begin, backstay_checkpoint and
+ * backstay_result, where the program goes another way than it did. `resumed` may be NULL. */
 BACKSTAY_EXPORT int backstay_replay(backstay_session* session, backstay_resumed* resumed, backstay_error* error);
 /** The beginning of the program ends here: all of it runs again when the program is started again, so that what no
  *  computation changes after it is in no line. Between backstay_replay and the first checkpoint; without a replay

@@ -397,10 +397,10 @@ class BACKSTAY_EXPORT Session {
   /// it did, its computations skipped and their results given back from a log, to the call of checkpoint() at which the
   /// newest line was taken; there the data are put back, and it goes on. So its loops, its calls
   /// and the local variables that it sets between computations are again what they were, and none of them is protected.
-  /// What the body of a computation sets, and another one reads, must be a region that both declare, or come out as
-  /// what compute() returns: that of a variable it captures, a static one or a member is lost where the body is
-  /// skipped. Collective, after the declarations and before the first computation; inside loop(), if there is one.
-  /// checkpoint() may stand anywhere outside of computations.
+  /// What the body of a computation sets, and another one reads, must be a region that both declare, or what compute()
+  /// returns: another variable (captured, static, a member) keeps its old value where the body is skipped. Collective,
+  /// after the declarations and before the first computation; inside loop(), if there is one. checkpoint() may stand
+  /// anywhere outside of computations.
   ///
   /// What decides on the way, and is no result of compute(), must be told to result(): of reductions, of clocks, of
   /// random numbers. What is not in computations runs again: communication and output, too, unless replaying().

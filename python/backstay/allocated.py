@@ -16,7 +16,6 @@ from .observed import LEFT_OUT, NOT_KNOWN, ORDER, PERHAPS, fate
 LEAST = 16384  # bytes: smaller ones have no memory pages of their own
 ADVICE = {LEFT_OUT: "leave out", NOT_KNOWN: "protect?"}  # all else: protect
 VECTOR = re.compile(r"\b_?[vV]ector(?:_base)?<(.+?)(?:, std::allocator<|>)")
-COMMENT = {"c++": "//", "c": "//", "fortran": "!"}
 FORTRAN = {".f", ".f90", ".f95", ".f03", ".f08", ".for"}
 
 
@@ -121,7 +120,7 @@ def _place(frames: list[str], known: dict[str, list[Caller]]) -> dict:
         "where": where,
         "from": others[0] if others else "",
         "paste": _paste(where, bool(vectors)),
-        "comment": COMMENT[language_of(where)],
+        "comment": "!" if _language_of(where) == "fortran" else "//",
         "element": next(iter(_elements(frames, known)), ""),
     }
 
@@ -141,8 +140,8 @@ def _is_of_the_language(line: str) -> bool:
     return "/include/c++/" in line or line.startswith(("/usr/include/", "/usr/lib/"))
 
 
-def language_of(where: str) -> str:
-    """A key of COMMENT. `where`: "FILE:LINE"."""
+def _language_of(where: str) -> str:
+    """`where`: "FILE:LINE"."""
     suffix = Path(where.rsplit(":", 1)[0]).suffix
     if suffix.lower() in FORTRAN:
         return "fortran"
@@ -150,7 +149,7 @@ def language_of(where: str) -> str:
 
 
 def _paste(where: str, is_vector: bool) -> str:
-    language = language_of(where)
+    language = _language_of(where)
     if language == "c":
         fields = '.name = "NAME", .type = BACKSTAY_TYPE_OF(*NAME), .ndim = 1, .shape = &COUNT, .data = NAME'
         return f"backstay_protect(run, &(backstay_region){{{fields}}}, &error);"

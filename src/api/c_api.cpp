@@ -55,12 +55,16 @@ void copy_text(char (&field)[capacity], std::string_view text) {
 /// Of the calls of this thread: why the last one that failed did. Empty, where there was no memory for it, or none.
 thread_local std::string last_failure;
 
+void keep_failure(std::string_view sentence) noexcept {
+  try {
+    last_failure = sentence;
+  } catch (...) {
+    last_failure.clear();
+  }
+}
+
 int report(backstay_error* error, Code code, std::string_view sentence) noexcept {
-  if (code != Code::ok) try {
-      last_failure = sentence;
-    } catch (...) {
-      last_failure.clear();
-    }
+  if (code != Code::ok) keep_failure(sentence);
   if (error != nullptr) {
     error->code = static_cast<int>(code);
     copy_text(error->message, sentence);

@@ -37,6 +37,8 @@ namespace {
 using detail::milliseconds;
 using detail::value_or_throw;
 
+bool is_in_memory(const engine::LevelConfig& level) { return level.kind == engine::LevelKind::memory; }
+
 std::string program_name() {
   std::error_code ignored;
   const auto path = std::filesystem::read_symlink("/proc/self/exe", ignored);
@@ -235,8 +237,7 @@ void Session::Impl::settle(const Result<api::Settings>& settings, comm::Comm& al
 /// has come: an engine that it had before has ended.
 /// `speaker`: whose rank it is.
 void Session::Impl::make_journal(int speaker) {
-  const bool files = std::any_of(settings_.levels.begin(), settings_.levels.end(),
-                                 [](const auto& level) { return level.kind != engine::LevelKind::memory; });
+  const bool files = !std::ranges::all_of(settings_.levels, is_in_memory);
   // `backstay run` reads in its directory how the session ended, also where that holds no files.
   const bool is_read = files || std::getenv("_BACKSTAY_RUN_ID") != nullptr;
   journal_ = std::make_unique<api::Journal>(speaker, settings_.log, is_read ? settings_.dir : "", settings_.name);
@@ -412,8 +413,7 @@ void Session::Impl::describe_job(const engine::Topology& topology, comm::Comm& a
   for (int node : nodes)
     about.local_dirs.emplace_back(node, std::string(as_text(dirs[static_cast<std::size_t>(topology.leader(node))])));
   std::error_code ignored;
-  if (rank == 0 && std::any_of(settings_.levels.begin(), settings_.levels.end(),
-                               [](const auto& l) { return l.kind != engine::LevelKind::memory; }))
+  if (rank == 0 && !std::ranges::all_of(settings_.levels, is_in_memory))
     std::filesystem::create_directories(settings_.dir, ignored);
   journal_->describe(about);
   const char* const run_id = std::getenv("_BACKSTAY_RUN_ID");  // of `backstay run`, which knows its sessions by it
@@ -611,8 +611,7 @@ Outcome Session::Impl::take(bool forced) {
 /// A program that goes on after this can be ended by the next signal.
 void Session::Impl::say_stop() {
   stop_said_ = true;
-  const bool in_memory_alone =
-      std::ranges::all_of(settings_.levels, [](const auto& level) { return level.kind == engine::LevelKind::memory; });
+  const bool in_memory_alone = std::ranges::all_of(settings_.levels, is_in_memory);
   const std::string_view so = places_itself() ? "stopping() says so; nothing more is saved" : "checkpoint() says stop";
   journal_->say(!engine_->last_line_is_whole()
                     ? "asked to end by a signal, but the last checkpoint could not be written: the one before counts"
@@ -699,8 +698,7 @@ void Session::Impl::begin_after_a_loss(bool back) {
           "all ranks were lost, and those that took their places are on other nodes, where no line is: lines may "
           "be on the nodes of before: start the job again, on these, and it goes on from the newest line that is "
           "left, or from its beginning");
-    const auto is_memory = [](const auto& level) { return level.kind == engine::LevelKind::memory; };
-    if (std::ranges::any_of(settings_.levels, is_memory))
+    if (std::ranges::any_of(settings_.levels, is_in_memory))
       journal_->say("all ranks were lost, and with them what level memory held");
   }
   value_here(engine_->agree_on(back ? go_back_to_the_beginning() : Result<void>{}));

@@ -500,8 +500,8 @@ class Attempts {
     LineReader reader(line_, inventory_, levels_, topology_, comm_);
     std::string read;
     if (!line_.groups.empty() && (!lost_members(line_, {}, {}).empty() || lacks_manifest(line_, inventory_.contents))) {
-      const auto rebuilt =
-          rebuild_lost(options);  // also what no data need: the next loss may come before the next line
+      // Also what no data need: the next loss may come before the next line.
+      const auto rebuilt = rebuild_lost(options);
       if (!rebuilt) return rebuilt.failure();
     }
     while (true) {
