@@ -362,6 +362,58 @@ TEST(access_check, values_of_four_bytes_are_accused_when_they_did_not_change_twi
   EXPECT_EQ(one.x[79998], 7);
 }
 
+/// Loops are wrong at an end, and short ones as well as those that use more elements than are looked at.
+TEST(access_check, the_ends_of_an_array_are_seen_whatever_its_length) {
+  for (const std::size_t n : {5000, 30001, 100000, 1000000}) {
+    One<double> one(n);
+    volatile double* const x = one.x.data();
+    const auto each = [&](std::size_t from, std::size_t to) {
+      for (std::size_t i = from; i < to; ++i) x[i] = 3;
+    };
+    const auto at_once = [&](std::size_t from, std::size_t to) {
+      std::memset(one.x.data() + from, 0, (to - from) * sizeof(double));
+    };
+    for (const std::size_t left_out : {std::size_t{0}, n - 1})
+      for (const bool is_in_a_loop : {true, false}) {
+        const auto found = one.run([&] {
+          const std::size_t from = left_out == 0 ? 1 : 0, to = from + n - 1;
+          is_in_a_loop ? each(from, to) : at_once(from, to);
+        });
+        ASSERT_EQ(found.size(), 1U) << n << " elements, but " << left_out << (is_in_a_loop ? ", in a loop" : "");
+        EXPECT_EQ(found[0].fault, Fault::skips);
+        EXPECT_EQ(found[0].index, std::vector<std::int64_t>{static_cast<std::int64_t>(left_out)});
+        EXPECT_EQ(found[0].elements, 1U);
+      }
+  }
+}
+
+/// Pages of what is overwritten take thousands of steps, those whose elements are not alike as many, and neither takes
+/// those of the other.
+TEST_F(AccessCheckTest, an_element_that_is_not_declared_is_seen_behind_many_uses) {
+  constexpr std::int64_t n = 100000;
+  for (auto* field : {&u, &v}) field->assign(n, 1);
+  const auto all_of = [](std::vector<double>& field) {
+    View view;
+    view.data = reinterpret_cast<std::byte*>(field.data());
+    view.shape = {n};
+    view.strides = {8};
+    return view;
+  };
+  const auto effects = select::effects_of({"computation", {{0, Mode::read, Box{{0, n - 1}}}, {1, Mode::write}}},
+                                          {{"u", {n}, 8}, {"v", {n}, 8}});
+  ASSERT_TRUE(effects.ok());
+  std::vector<Subject> subjects;
+  for (auto* field : {&u, &v}) subjects.push_back({all_of(*field), 8, {{{0, 8}}, false}, true});
+  ASSERT_TRUE(check.begin(0, std::move(subjects), *effects));
+  const volatile double* const from = u.data();
+  volatile double* const to = v.data();
+  for (std::size_t i = 0; i < n; ++i) to[i] = from[i];
+  std::vector<bool> moved;
+  const auto found = check.end({all_of(u), all_of(v)}, true, moved);
+  ASSERT_TRUE(is_one(found, 0, Fault::reads));
+  EXPECT_EQ(found[0].index, std::vector<std::int64_t>{n - 1});
+}
+
 /// They hold any pattern by chance, so they are given none, and only whole pages are seen.
 TEST(access_check, bytes_are_never_changed_by_looking) {
   One<std::uint8_t> one(80000);

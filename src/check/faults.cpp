@@ -220,7 +220,7 @@ void Fences::let_read(Page& page, const Use& use) {
 bool Fences::has_steps_left(const Page& page) {
   if (page.is_found) return run_->found_steps++ < most_traced_steps;
   if (page.is_exact() && page.exact->is_traced) return run_->traced_steps++ < most_traced_steps;
-  return run_->steps++ < run_->most_steps;
+  return (page.is_exact() ? run_->exact_steps : run_->mixed_steps)++ < run_->most_steps;
 }
 
 Fences::Then Fences::look_at_page(Page& page, const Use& use) {
@@ -251,7 +251,8 @@ Fences::Then Fences::look_at_page(Page& page, const Use& use) {
     return Then::go_on;
   }
   if (use.repeated == 0) return Then::step;
-  return page.is_exact() ? Then::step_all : Then::keep_open;
+  // One that passes the end of the page leaves nothing of it that could be looked at.
+  return page.is_exact() && use.at + use.repeated <= page.begin + page_size ? Then::step_all : Then::keep_open;
 }
 
 /// The instruction that repeats itself goes on in a page that has values to be looked at.

@@ -13,12 +13,14 @@ namespace backstay::check {
 namespace {
 /// Neighbours of different protection are different mappings to the system, which has 65530 of them at most.
 constexpr std::size_t most_pages = 12288;
-/// At the first times; and later, as a use of them takes hundreds of times as long.
-constexpr std::size_t most_exact_pages = 128, later_exact_pages = 6;
-constexpr std::uint64_t first_turns = 4;
-/// In a computation, of some microseconds each.
+/// In a computation, of some microseconds each: in pages that are looked at value by value, and as many in those whose
+/// elements are not alike.
 constexpr int most_steps = 30000, most_steps_for_all = 4000000;
 constexpr std::size_t words_of_four = page_size / 4;
+/// At the first times, as many as a loop over values of 8 bytes may step through; and later, as a use of them takes
+/// hundreds of times as long.
+constexpr std::size_t most_exact_pages = most_steps / (page_size / 8), later_exact_pages = 6;
+constexpr std::uint64_t first_turns = 4;
 
 /// Of an element whose parts differ.
 Fate together_of(Fate a, Fate b) {
@@ -168,29 +170,38 @@ void Fences::add_pages(const Ranges& ranges, std::uint64_t turn) {
   std::ranges::sort(pages, {}, &Page::begin);
 }
 
-/// Which pages are looked at value by value.
+/// Which pages are looked at value by value: at the first times those where a region is first and last to be
+/// overwritten, as loops that are wrong are so at an end; and some others.
 void Fences::choose_exact(std::uint64_t turn, Closely closely) {
+  const auto is_candidate = [](const Watched& region) {
+    return region.is_first_written() && !region.is_shared && !region.units().empty();
+  };
   std::pmr::vector<std::size_t> candidates(&pool_);
   for (std::size_t i = 0; i < run_->pages.size(); ++i) {
     const std::byte* const page = run_->pages[i].begin;
     if (std::ranges::any_of(run_->regions, [&](const Watched& region) {
           const auto& layout = region.layout();
-          return region.is_first_written() && !region.is_shared && !region.units().empty() && layout.end() > page &&
-                 layout.begin() < page + page_size;
+          return is_candidate(region) && layout.end() > page && layout.begin() < page + page_size;
         }))
       candidates.push_back(i);
   }
   // Two turns for each: what is suspected in the first one is looked at in the second.
   const bool is_first = turn < first_turns;
   const std::size_t most = is_first ? most_exact_pages : later_exact_pages;
-  const std::size_t count = closely == Closely::all ? candidates.size() : std::min(candidates.size(), most);
+  std::size_t left = closely == Closely::all ? candidates.size() : std::min(candidates.size(), most);
+  const auto choose = [&](Page* page) {
+    if (page == nullptr || page->exact != nullptr || left == 0) return;
+    page->exact = new (pool_.allocate(sizeof(Exact), alignof(Exact))) Exact;
+    --left;
+  };
+  for (const auto& region : run_->regions)
+    if (is_first && is_candidate(region))
+      region.for_each_end([&](const std::byte* element) { choose(page_at(element)); });
   const std::size_t before = is_first
                                  ? turn / 2 * most_exact_pages
                                  : first_turns / 2 * most_exact_pages + (turn - first_turns) / 2 * later_exact_pages;
-  for (std::size_t i = 0; i < count; ++i) {
-    Page& page = run_->pages[candidates[(before + i) % candidates.size()]];
-    page.exact = new (pool_.allocate(sizeof(Exact), alignof(Exact))) Exact;
-  }
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    choose(&run_->pages[candidates[(before + i) % candidates.size()]]);
 }
 
 /// From here on nothing fails, and whoever begins the next one takes the patterns out before.

@@ -132,7 +132,7 @@ class Fences {
     std::pmr::vector<Page> pages;  ///< by address
     std::pmr::vector<std::array<Seen, 3>> seen;
     std::uint64_t seed = 0;
-    int steps = 0, most_steps = 0;
+    int exact_steps = 0, mixed_steps = 0, most_steps = 0;
     int traced_steps = 0;  ///< in pages without a pattern
     int found_steps = 0;   ///< in pages of regions that are only found
     /// Memory that other threads have given back since the computation began, before anything was closed.

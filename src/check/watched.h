@@ -34,6 +34,20 @@ class Watched {
   [[nodiscard]] const std::pmr::vector<Unit>& units() const { return units_; }
   /// See Units.
   [[nodiscard]] bool counts_elements() const { return together_; }
+  /// Calls `visit(address)` for the first and the last element of each part that is first written.
+  template <class Visit>
+  void for_each_end(const Visit& visit) const {
+    if (!layout_.is_usable()) return;
+    for (const Box& box : first_written_) {
+      Index first{}, last{};
+      for (std::size_t d = 0; d < layout_.dimensions(); ++d) {
+        first[d] = box[d].begin;
+        last[d] = box[d].end - 1;
+      }
+      visit(layout_.address_of(first));
+      visit(layout_.address_of(last));
+    }
+  }
   /// Other regions have some of its elements, too: what lies there is not given a pattern.
   bool is_shared = false;
   /// See Subject. `settled` is not for handlers.
