@@ -272,6 +272,25 @@ def test_when_the_first_rank_ended_is_noted_and_not_when_its_launcher_did(tmp_pa
     assert 0 <= end["time"] - end["since_first_end"] - killed < (end["time"] - killed) / 2, end
 
 
+@pytest.mark.skipif(not OPENMPI, reason="no openmpi here")
+def test_a_launcher_that_stays_behind_its_ranks_is_ended_and_its_time_is_none_of_theirs(tmp_path):
+    program, launcher = tmp_path / "ends.sh", tmp_path / "mpirun"
+    program.write_text(
+        "#!/bin/sh\n[ $OMPI_COMM_WORLD_RANK = 0 ] && "
+        'echo \'{"time": 0, "event": "start"}\' >> $BACKSTAY_DIR/events.jsonl\n'
+        'sleep 2\ndate +%s.%N > "$BACKSTAY_DIR/ended"\nexit 3\n'
+    )
+    launcher.write_text(f'#!/bin/sh\n"{OPENMPI}" "$@"\ncase "$*" in *ends.sh*) sleep 1000; esac\n')
+    for script in (program, launcher):
+        script.chmod(0o755)
+    done = run(tmp_path, "-n", 1, "--spares", 1, "--relaunch", 0, "--mpirun", launcher, "--", program)
+    assert done.returncode != 0 and "all ranks have ended and their launcher has not" in done.stderr, done.stderr
+    (end,) = events(tmp_path, "exit")
+    ended = float((tmp_path / "ck" / "ended").read_text())
+    assert end["time"] - ended > 5, "the launcher did not stay"
+    assert abs(end["time"] - end["since_first_end"] - ended) < 2.5, end
+
+
 def test_launches_that_others_killed_before_a_line_are_not_taken_for_what_comes_again(tmp_path, app):
     done = run(tmp_path, "-n", 1, "--relaunch", 4, "--kill", "0@1", "--kill", "0@1", "--kill", "0@1", "--", app, 10)
     assert done.returncode == 0, done.stderr
