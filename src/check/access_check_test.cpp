@@ -294,6 +294,27 @@ TEST_F(AccessCheckTest, parts_are_told_from_each_other) {
   EXPECT_EQ(row[0].index, (std::vector<std::int64_t>{7, 9}));
 }
 
+#ifdef __x86_64__
+TEST_F(AccessCheckTest, all_elements_of_a_vector_are_looked_at) {
+  const std::vector<Access> row{{0, Mode::read, Box{{7, 8}, {3, 9}}}};
+  const auto load = [&](std::int64_t column) {
+    const double* const at = u.data() + 7 * columns + column;
+    asm volatile("movupd (%0), %%xmm0" : : "r"(at) : "xmm0");
+  };
+  EXPECT_TRUE(run(row, [&] {
+                for (const std::int64_t column : {3, 5, 7}) load(column);
+              }).empty());
+  const auto found = run(row, [&] { load(8); });
+  ASSERT_TRUE(is_one(found, 0, Fault::reads));
+  EXPECT_EQ(found[0].index, (std::vector<std::int64_t>{7, 9}));
+  // What lies behind the row belongs to the next one, and behind `inside` there is a halo.
+  EXPECT_TRUE(run({{2, Mode::read, Box{{7, 8}, {90, columns - 2}}}}, [&] {
+                const double* const at = inside.data() + 9 * columns - 2;
+                asm volatile("movupd (%0), %%xmm0" : : "r"(at) : "xmm0");
+              }).empty());
+}
+#endif
+
 TEST_F(AccessCheckTest, what_may_be_written_in_part_need_not_be) {
   EXPECT_TRUE(run({{0, Mode::write_some}}, [&] { u[5] = u[6]; }).empty());
   EXPECT_TRUE(run({{0, Mode::read_write}}, [&] { u[5] = u[6]; }).empty());

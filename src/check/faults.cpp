@@ -168,6 +168,23 @@ void Fences::look_at_read(Page& page, const Use& use, const Place& place) {
     note(place, Fault::reads_early, code, use.caller);
   else if (!place.rule.read && !place.rule.write)
     note(place, Fault::reads, code, use.caller);
+  else
+    look_at_the_rest_of_a_load(use, place);
+}
+
+/// A vector has more than the first element. Where it comes from the page before its begin is not known, and of text it
+/// may be more than the program asks for.
+void Fences::look_at_the_rest_of_a_load(const Use& use, const Place& first) {
+  constexpr std::size_t least_element = 4;
+  const auto& region = *first.region;
+  const auto& layout = region.layout();
+  if (region.common_rule() || layout.element() < least_element || use.repeated > 0 || page_of(use.at) == use.at) return;
+  const std::size_t bytes = whole_load_of(use.code);
+  for (std::size_t i = layout.element(); i < bytes; i += layout.element()) {
+    const Place place = place_at(use.at + i);
+    if (place.region == &region && !place.rule.read && !place.rule.write)
+      return note(place, Fault::reads, reinterpret_cast<std::uintptr_t>(use.code), use.caller);
+  }
 }
 
 /// What a store overwrites in parts gets back the rest.

@@ -207,6 +207,7 @@ class Fences {
   Then look_at(const Use& use);
   Then look_at_page(Page& page, const Use& use);
   void look_at_read(Page& page, const Use& use, const Place& place);
+  void look_at_the_rest_of_a_load(const Use& use, const Place& first);
   void let_read(Page& page, const Use& use);
   [[nodiscard]] bool has_steps_left(const Page& page);
   [[nodiscard]] bool goes_on_in(const std::byte* at);

@@ -12,7 +12,8 @@ struct Prefixes {
   bool repeats = false;     ///< F2 or F3
   bool wide = false;        ///< REX.W
   bool is_vector = false;   ///< VEX or EVEX
-  bool masked = false;      ///< EVEX with a mask: not all is written
+  bool masked = false;      ///< EVEX with a mask: not all is read or written
+  bool spreads = false;     ///< EVEX that reads one value for all of a register
   bool is_evex = false;     ///< short displacements count in bytes of the operand
   bool in_segment = false;  ///< FS or GS
   bool is_locked = false;   ///< F0
@@ -41,6 +42,7 @@ bool read_vector_prefix(const unsigned char*& code, Prefixes& p) {
   if (p.is_evex) {
     p.vector = std::size_t{16} << (code[3] >> 5 & 3);
     p.masked = (code[3] & 7) != 0;
+    p.spreads = (code[3] & 16) != 0;
     code += 4;
     return p.vector <= 64;
   }
@@ -292,6 +294,16 @@ std::size_t load_of(const unsigned char* code) {
   if (p.map == 0) return p.is_vector ? 0 : load_of_one_byte(code[0], code[1], p);
   if (p.map == 1) return load_of_two_bytes(code[0], p);
   return p.map == 2 && p.is_vector ? load_of_three_bytes(code[0], p) : 0;
+}
+
+std::size_t whole_load_of(const unsigned char* code) {
+  Prefixes p;
+  if (!read_prefixes(code, p) || p.masked || p.spreads || (code[1] & 0xc0) == 0xc0) return 0;
+  const unsigned char opcode = *code;
+  if (p.map == 2 && p.is_vector) return load_of_three_bytes(opcode, p);
+  const bool moves = opcode == 0x10 || opcode == 0x28 || (opcode == 0x6f && p.pp != 0);
+  const bool computes = opcode == 0x51 || (opcode >= 0x54 && opcode <= 0x5f && opcode != 0x5a && opcode != 0x5b);
+  return p.map == 1 && (moves || computes) ? opcode == 0x6f ? p.vector : load_of_two_bytes(opcode, p) : 0;
 }
 
 bool gathers(const unsigned char* code) {

@@ -36,6 +36,9 @@ bool is_atomic(const unsigned char* code);
 /// How many bytes a load reads at most; 0: that is not known.
 std::size_t load_of(const unsigned char* code);
 
+/// The same of a load into a vector that reads all of them; 0: it may read less, or is none.
+std::size_t whole_load_of(const unsigned char* code);
+
 /// Reads from several addresses, in the order of none.
 bool gathers(const unsigned char* code);
 

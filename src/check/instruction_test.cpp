@@ -92,6 +92,29 @@ TEST(instruction, the_bytes_of_a_load_are_known) {
   EXPECT_EQ(bytes({0xc4, 0xe2, 0xf5, 0x92, 0x04, 0xcf}), 0U);   // vgatherdpd
 }
 
+TEST(instruction, loads_of_whole_vectors_are_told_from_those_that_may_read_less) {
+  const auto bytes = [](std::initializer_list<unsigned char> code) {
+    std::vector<unsigned char> all(code);
+    all.resize(20, 0x90);
+    return whole_load_of(all.data());
+  };
+  EXPECT_EQ(bytes({0x0f, 0x10, 0x07}), 16U);                    // movups (%rdi),%xmm0
+  EXPECT_EQ(bytes({0x66, 0x0f, 0x28, 0x07}), 16U);              // movapd (%rdi),%xmm0
+  EXPECT_EQ(bytes({0xf2, 0x0f, 0x10, 0x07}), 8U);               // movsd (%rdi),%xmm0
+  EXPECT_EQ(bytes({0xf3, 0x0f, 0x6f, 0x07}), 16U);              // movdqu (%rdi),%xmm0
+  EXPECT_EQ(bytes({0x66, 0x0f, 0x58, 0x07}), 16U);              // addpd (%rdi),%xmm0
+  EXPECT_EQ(bytes({0xc5, 0xfd, 0x10, 0x07}), 32U);              // vmovupd (%rdi),%ymm0
+  EXPECT_EQ(bytes({0xc4, 0xe2, 0xf5, 0xb8, 0x07}), 32U);        // vfmadd231pd (%rdi),%ymm1,%ymm0
+  EXPECT_EQ(bytes({0x62, 0xf1, 0xfd, 0x48, 0x10, 0x07}), 64U);  // vmovupd (%rdi),%zmm0
+  EXPECT_EQ(bytes({0x62, 0xf1, 0xfd, 0x49, 0x10, 0x07}), 0U);   // vmovupd (%rdi),%zmm0{%k1}
+  EXPECT_EQ(bytes({0x62, 0xf1, 0xf5, 0x58, 0x58, 0x07}), 0U);   // vaddpd (%rdi){1to8},%zmm1,%zmm0
+  EXPECT_EQ(bytes({0x0f, 0x5a, 0x07}), 0U);                     // cvtps2pd (%rdi),%xmm0: 8
+  EXPECT_EQ(bytes({0x66, 0x0f, 0x16, 0x07}), 0U);               // movhpd (%rdi),%xmm0
+  EXPECT_EQ(bytes({0x0f, 0x6f, 0x07}), 0U);                     // movq (%rdi),%mm0
+  EXPECT_EQ(bytes({0x48, 0x8b, 0x07}), 0U);                     // mov (%rdi),%rax
+  EXPECT_EQ(bytes({0x0f, 0x10, 0xc1}), 0U);                     // movups %xmm1,%xmm0
+}
+
 TEST(instruction, what_locks_do_is_known) {
   const auto is_so = [](std::initializer_list<unsigned char> code) { return is_atomic(std::data(code)); };
   EXPECT_TRUE(is_so({0xf0, 0x0f, 0xb1, 0x17}));  // lock cmpxchg %edx,(%rdi)
