@@ -40,6 +40,8 @@ CALLS_OF_A_RANK, CALLS_OF_A_SPARE = (
     {"files": (30, 600), "messages": (60, 1500)},
     {"files": (0, 60), "messages": (20, 140)},
 )
+# A spare's first calls on files are the check that it can write on its node, as the session is opened: openings.py.
+CHECKED, CALLS_OF_THE_CHECK = ("local rs(2,1)", "partner"), 3
 OUTSIDE = "was not inside loop()"  # a spare that dies as it opens its session, before it is in loop()
 
 
@@ -61,6 +63,8 @@ class Run:
         self.of_a_spare = chance.random() < 0.5
         self.number = RANKS if self.of_a_spare else chance.randrange(RANKS)
         self.call = chance.randrange(*(CALLS_OF_A_SPARE if self.of_a_spare else CALLS_OF_A_RANK)[self.of])
+        if self.of_a_spare and self.of == "files" and self.way in CHECKED:
+            self.call += CALLS_OF_THE_CHECK
         self.after = chance.random() < 0.5
         self.policy = chance.choice(["wait", "skip"])
         self.lost = 0
