@@ -303,7 +303,7 @@ std::size_t whole_load_of(const unsigned char* code) {
   if (p.map == 2 && p.is_vector) return load_of_three_bytes(opcode, p);
   const bool moves = opcode == 0x10 || opcode == 0x28 || (opcode == 0x6f && p.pp != 0);
   const bool computes = opcode == 0x51 || (opcode >= 0x54 && opcode <= 0x5f && opcode != 0x5a && opcode != 0x5b);
-  return p.map == 1 && (moves || computes) ? opcode == 0x6f ? p.vector : load_of_two_bytes(opcode, p) : 0;
+  return p.map == 1 && (moves || computes) ? load_of_two_bytes(opcode, p) : 0;
 }
 
 bool gathers(const unsigned char* code) {

@@ -35,10 +35,10 @@ using Words = std::vector<std::uint64_t>;
 
 constexpr std::size_t length = std::size_t{1} << 20;  // 8 MiB
 
-/// Lets MPI go on with it.
 /// Until MPI tells of the loss, which leaves by an exception. Who went on before that would free what MPI still reads.
 constexpr milliseconds until_the_loss{20000};
 
+/// Lets MPI go on with it.
 void advance(MPI_Request& request, milliseconds time) {
   int done = 0;
   const auto end = Clock::now() + time;
