@@ -1,6 +1,7 @@
 # backstay_mpi_test(NAME name TARGET executable RANKS 1 2 4 8 [ARGS ...] [TIMEOUT seconds])
 # One ctest per number of ranks, named NAME.N_ranks and labelled mpi: the executable under mpirun, on this machine.
-# A test that does not end within TIMEOUT (default 120) fails, and none of its processes is left.
+# A test that does not end within TIMEOUT (default 120; so many times longer where its own waits are: test_code.cmake)
+# fails, and none of its processes is left.
 include_guard(GLOBAL)
 
 function(backstay_mpi_test)
@@ -8,6 +9,7 @@ function(backstay_mpi_test)
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 120)
   endif()
+  math(EXPR T_TIMEOUT "${T_TIMEOUT} * ${backstay_test_pace}")
   # mpirun.sh ends the job itself, with its last words; ctest's own time-out, which counts standstills, is the second net.
   math(EXPR outer "${T_TIMEOUT} + 180")
   foreach(ranks ${T_RANKS})
