@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 namespace backstay::select {
 namespace {
@@ -38,14 +38,16 @@ TEST(watcher, a_round_of_tens_of_thousands_of_computations_is_looked_at_at_once)
     for (std::size_t i = 0; i < 500 + step * 7919 % 37; ++i) watcher.computation(1);
     if (step % 10 == 9) watcher.computation(2);
   }
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = std::clock();
   const auto seen = watcher.look(declared, regions, 3);
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  const double taken = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   ASSERT_TRUE(seen) << seen.failure().what;
   ASSERT_TRUE(seen->advice);
   EXPECT_GT(seen->advice->places.size(), 500U);
   EXPECT_EQ(seen->trace.calls[seen->advice->places[seen->advice->best].call], 0);
-  EXPECT_LT(taken.count(), 2) << "it takes 0.03 s here; with the best schedule of these places it took 6";
+  EXPECT_LT(taken, 2 * BACKSTAY_TEST_PACE)
+      << "it takes 0.03 s here, 4 where each allocation is traced; with the best schedule of these places it took 6, "
+         "and would take so many times longer there as well";
 }
 
 TEST(watcher, says_where_a_checkpoint_needs_least_and_what_becomes_of_each_region) {
