@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "comm/patience.h"
 #include "comm/ulfm.h"
@@ -45,6 +46,38 @@ void at_exit(int status, void*) {
 }
 // Registered when the library is loaded: what the program registers runs before.
 [[maybe_unused]] const int registered = on_exit(at_exit, nullptr);
+#endif
+
+#if !defined(OPEN_MPI)
+bool has_carried_on = false;
+struct Left {
+  std::shared_ptr<Operation> operation;
+  std::chrono::milliseconds bound;
+};
+/// Guarded by `mutex`; never destroyed: MPI may still write to what it was given.
+std::vector<Left>& left_under_way() {
+  static auto* const left = new std::vector<Left>;
+  return *left;
+}
+
+/// In the order in which they were started, which is that of the others.
+void carry_on_what_others_may_need() {
+  int finalized = 0;
+  if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
+  std::vector<Left> left;
+  {
+    const std::lock_guard lock(mutex);
+    left = left_under_way();
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  for (const auto& [operation, bound] : left) {
+    Backoff backoff;
+    for (auto done = operation->advance(); done && !*done; done = operation->advance()) {
+      if (std::chrono::steady_clock::now() - begin > bound) return;
+      backoff.sleep();
+    }
+  }
+}
 #endif
 
 /// Until all who live are here. True: none has died, and all have said `flags`.
@@ -114,7 +147,18 @@ void end_noticed(const char* how, int status) {
   (void)raise(SIGKILL);
 }
 
+void others_may_need([[maybe_unused]] std::shared_ptr<Operation> operation,
+                     [[maybe_unused]] std::chrono::milliseconds bound) {
+#if !defined(OPEN_MPI)
+  const std::lock_guard lock(mutex);
+  left_under_way().push_back({std::move(operation), bound});
+#endif
+}
+
 void meet_before_the_end() {
+#if !defined(OPEN_MPI)
+  if (!std::exchange(has_carried_on, true)) carry_on_what_others_may_need();
+#endif
   if ((!am_counted_on() && !alone) || std::exchange(has_met, true)) return;
   Job here;
   {

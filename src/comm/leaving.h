@@ -5,6 +5,9 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
+
+#include "comm/mpi_operation.h"
 
 namespace backstay::comm::leaving {
 
@@ -41,6 +44,11 @@ void end_noticed(const char* how, int status);
 
 /// What is called at the beginning of MPI_Finalize, with the program's own call of it too (not in Python).
 void before_mpi_ends(void (*what)());
+
+/// This process has started `operation`, a collective one, and leaves without its result. It is carried on before
+/// MPI_Finalize until it is done, for `bound` at most: others may need more steps of this process in it, and MPICH's
+/// MPI_Finalize waits for them without carrying on anything. Open MPI's carries on all, so nothing is done there.
+void others_may_need(std::shared_ptr<Operation> operation, std::chrono::milliseconds bound);
 
 /// All who live meet, and from here on the process has to end within the bound. For programs whose MPI_Finalize is not
 /// ours (mpi4py's), as the last thing before it; finalize() does the same.

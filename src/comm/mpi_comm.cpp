@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "comm/checked_comm.h"
+#include "comm/leaving.h"
 #include "comm/mpi_operation.h"
 #include "comm/patience.h"
 
@@ -183,6 +184,11 @@ class UnderWay {
     if (!done_) group_->abandon(operation_, {});
   }
 
+  /// Its caller goes, and others may need more of it than this process has done.
+  void leave_to_others() {
+    if (!done_ && !health_->failure()) leaving::others_may_need(operation_, group_->waits().timeout);
+  }
+
   Result<bool> test() {
     if (done_) return true;
     if (health_->failure()) return *health_->failure();
@@ -208,6 +214,9 @@ class MpiPendingMax final : public PendingMax {
   MpiPendingMax(std::shared_ptr<Communicator> group, std::shared_ptr<Health> health,
                 std::shared_ptr<Operation> operation, std::shared_ptr<Values> values)
       : under_way_("all_max", std::move(group), std::move(health), std::move(operation)), values_(std::move(values)) {}
+  MpiPendingMax(const MpiPendingMax&) = delete;
+  MpiPendingMax& operator=(const MpiPendingMax&) = delete;
+  ~MpiPendingMax() override { under_way_.leave_to_others(); }
   Result<bool> test() override { return under_way_.test(); }
   [[nodiscard]] const Values& values() const override { return *values_; }
 
