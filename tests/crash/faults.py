@@ -83,6 +83,10 @@ def damage_in(directory: Path) -> list[str]:
     return found
 
 
+def seen_of(directory: Path) -> Path:
+    return directory.with_name(f"seen-{directory.name}")
+
+
 class Run:
     def __init__(self, build: Path, expected: kills.Hashes, chance: random.Random):
         self.chance, self.expected = chance, expected
@@ -126,7 +130,7 @@ class Run:
         fault = {
             "LD_PRELOAD": str(self.library), "FAULTY_UNDER": str(directory), "FAULTY_RANK": str(self.rank),
             "FAULTY_KIND": self.kind, "FAULTY_FROM": str(self.first), "FAULTY_COUNT": str(self.count),
-            "FAULTY_SEED": str(self.chance.randrange(1 << 30)),
+            "FAULTY_SEED": str(self.chance.randrange(1 << 30)), "FAULTY_SEEN": str(seen_of(directory)),
         }  # fmt: skip
         variables = fault if faulty and self.kind not in FROM_OUTSIDE else {}
         processes = kills.RANKS + self.spares
@@ -196,6 +200,8 @@ class Run:
         failed = [e for e in kills.events_of(directory) if e.get("event") == "failed"]
         self.given_up = len(failed)
         self.stopped = ended.status != 0
+        if self.kind not in FROM_OUTSIDE and not seen_of(directory).exists():
+            return f"was not disturbed: the library for it was not in rank {self.rank}"
         if wrong := self.judge(ended, failed):
             return f"{wrong}\n{ended.out}{ended.err[-6000:]}"
         committed = kills.newest_committed(directory, IN_FILES)
@@ -251,6 +257,7 @@ def campaign(build: Path, runs: int, seed: int, at_once: int = 1, only: int | No
         finally:
             run.unmount()
         shutil.rmtree(directory, ignore_errors=True)
+        seen_of(directory).unlink(missing_ok=True)
         return number, run, wrong
 
     with ThreadPoolExecutor(at_once) as pool:

@@ -3,6 +3,7 @@
  *
  * FAULTY_UNDER: that directory. FAULTY_RANK: of which process (-1: of all). FAULTY_KIND: eio, enospc, erofs, eintr,
  * short, slow, stuck, enomem, clock. FAULTY_FROM, FAULTY_COUNT: which of the calls. FAULTY_SEED: of what is random.
+ * FAULTY_SEEN: a file that it makes as it begins, in such a process.
  * FAULTY_SECONDS: how long a call is stuck. Of the kind dies the process is killed at the call FAULTY_FROM. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -31,10 +32,12 @@ static long number(const char* name, long otherwise) {
 }
 
 __attribute__((constructor)) static void begin(void) {
-  const char* me = getenv("OMPI_COMM_WORLD_RANK");
+  const char *me = getenv("OMPI_COMM_WORLD_RANK"), *seen = getenv("FAULTY_SEEN");
   const long rank = number("FAULTY_RANK", -1);
+  if (me == NULL) me = getenv("PMI_RANK"); /* MPICH */
   if (getenv("FAULTY_UNDER") == NULL || getenv("FAULTY_KIND") == NULL || me == NULL) return;
   if (rank >= 0 && rank != atol(me)) return;
+  if (seen != NULL) (void)close(open(seen, O_CREAT | O_WRONLY, 0600));
   from = number("FAULTY_FROM", 0);
   count = number("FAULTY_COUNT", 0);
   stuck_seconds = number("FAULTY_SECONDS", 3);
