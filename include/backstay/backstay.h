@@ -81,7 +81,8 @@ BACKSTAY_EXPORT int backstay_open_alone(const char* const* options, backstay_ses
 BACKSTAY_EXPORT int backstay_open_world(int argc, char** argv, const char* const* options, backstay_session** session,
                                         backstay_error* error);
 
-/** Waits, bounded by the option `timeout`, for what is in flight, and frees the session. NULL is fine. */
+/** Waits, bounded by the option `timeout`, for what is in flight, and frees the session. NULL is fine. Where the last
+ *  checkpoint was not written in time a sentence says so, and the process ends with status 1 where it would with 0. */
 BACKSTAY_EXPORT void backstay_close(backstay_session* session);
 
 BACKSTAY_EXPORT int backstay_rank(const backstay_session* session, int* rank, backstay_error* error);

@@ -301,7 +301,8 @@ class BACKSTAY_EXPORT Session {
   Session(int argc, char** argv, const Options& options = {});
 #endif
   explicit Session(Alone, const Options& options = {});
-  /// Waits (bounded by the option `timeout`) for what is in flight.
+  /// Waits (bounded by the option `timeout`) for what is in flight. Where the last checkpoint was not written in time a
+  /// sentence says so, and the process ends with status 1 where it would with 0.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

@@ -219,7 +219,11 @@ class Session:
             self.close()
 
     def close(self) -> None:
-        """Waits, bounded by the option `timeout`, for what is in flight. It may be closed twice."""
+        """Waits, bounded by the option `timeout`, for what is in flight. It may be closed twice.
+
+        Where the last checkpoint was not written in time a sentence says so, and Python ends with status 1 where it
+        would with 0.
+        """
         self._core.close()
         self._held.clear()
         self._watched.clear()

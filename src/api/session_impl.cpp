@@ -885,6 +885,7 @@ bool Session::Impl::close() {
   if (!waited) {
     journal_->insist(waited.failure().what);  // whichever leaves first: the launcher then ends the others
     engine_->leave();
+    api::fail_at_exit();
   }
   if (signals_ && api::SignalListener::ends_the_process())
     journal_->say("a signal that asked for the end came after the last checkpoint(): it ends the program now");

@@ -42,13 +42,12 @@ std::unique_ptr<Watch> watch;    ///< over MPI_Finalize
 
 #if defined(__GLIBC__)
 void at_exit(int status, void*) {
-  if (status != 0) end_noticed("with status", status);
+  if (status != 0) end_at_exit(status);
 }
 // Registered when the library is loaded: what the program registers runs before.
 [[maybe_unused]] const int registered = on_exit(at_exit, nullptr);
 #endif
 
-#if !defined(OPEN_MPI)
 bool has_carried_on = false;
 struct Left {
   std::shared_ptr<Operation> operation;
@@ -60,10 +59,16 @@ std::vector<Left>& left_under_way() {
   return *left;
 }
 
+std::atomic<bool> calls_finalize{false};  ///< we do: `counted_on` says how it ended
+
+bool mpi_is_finalized() {
+  int finalized = 0;
+  return MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0;
+}
+
 /// In the order in which they were started, which is that of the others.
 void carry_on_what_others_may_need() {
-  int finalized = 0;
-  if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
+  if (mpi_is_finalized()) return;
   std::vector<Left> left;
   {
     const std::lock_guard lock(mutex);
@@ -78,7 +83,6 @@ void carry_on_what_others_may_need() {
     }
   }
 }
-#endif
 
 /// Until all who live are here. True: none has died, and all have said `flags`.
 bool meet(MPI_Comm all, int flags) {
@@ -147,6 +151,13 @@ void end_noticed(const char* how, int status) {
   (void)raise(SIGKILL);
 }
 
+void end_at_exit(int status) {
+  // mpi4py has called MPI_Finalize past us. If it failed, who waits there for this process does so for the bound at
+  // most.
+  if (!calls_finalize && mpi_is_finalized()) return;
+  end_noticed("with status", status);
+}
+
 void others_may_need([[maybe_unused]] std::shared_ptr<Operation> operation,
                      [[maybe_unused]] std::chrono::milliseconds bound) {
 #if !defined(OPEN_MPI)
@@ -156,9 +167,7 @@ void others_may_need([[maybe_unused]] std::shared_ptr<Operation> operation,
 }
 
 void meet_before_the_end() {
-#if !defined(OPEN_MPI)
   if (!std::exchange(has_carried_on, true)) carry_on_what_others_may_need();
-#endif
   if ((!am_counted_on() && !alone) || std::exchange(has_met, true)) return;
   Job here;
   {
@@ -179,6 +188,7 @@ int finalize() {
   if (const auto what = before_the_end.load()) what();
   if (lost) return MPI_SUCCESS;
   meet_before_the_end();
+  calls_finalize = true;
   const int code = PMPI_Finalize();
   watch.reset();
   if (code == MPI_SUCCESS) counted_on = 0;

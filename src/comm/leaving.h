@@ -41,6 +41,8 @@ void tell_of_it_by(std::function<void(int status)> tell);
 /// If the others count on this process (and it is not one that it has forked), it ends here: `how` and `status` say
 /// why.
 void end_noticed(const char* how, int status);
+/// The same as the last thing of exit(), where MPI may have ended as it should.
+void end_at_exit(int status);
 
 /// What is called at the beginning of MPI_Finalize, with the program's own call of it too (not in Python).
 void before_mpi_ends(void (*what)());

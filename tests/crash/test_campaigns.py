@@ -27,6 +27,9 @@ needs_ulfm = pytest.mark.skipif(
 )
 
 
+needs_mpirun = pytest.mark.skipif(MPIRUN is None, reason="there is no mpirun here")
+
+
 def clean(name):
     outcome = importlib.import_module(name).run_campaign(large=False, seed=1)
     assert outcome.clean, "\n".join(outcome.found)
@@ -36,7 +39,7 @@ def test_jobs_bear_what_storage_clock_and_memory_do_to_them():
     clean("faults")
 
 
-@pytest.mark.skipif(MPIRUN is None, reason="there is no mpirun here")
+@needs_mpirun
 def test_a_job_whose_last_checkpoint_is_stuck_says_so_once_a_rank_that_stood_still_goes_on(tmp_path):
     """Rank 0, which speaks for all, stands still for three times the time-out; the others wait for it."""
     build = faults.built() / "tests" / "crash"
@@ -58,7 +61,53 @@ def test_a_job_whose_last_checkpoint_is_stuck_says_so_once_a_rank_that_stood_sti
     assert "writing the last checkpoint was not done within 1.00 s (option timeout)" in ended.err
 
 
-@pytest.mark.skipif(MPIRUN is None, reason="there is no mpirun here")
+STUCK_AT_THE_END = """
+import sys
+if sys.argv[1] != "alone": from mpi4py import MPI
+import numpy
+import backstay
+u = numpy.zeros(1000)
+with backstay.Session(**({"comm": False} if sys.argv[1] == "alone" else {})) as session:
+    session.protect("u", u)
+    session.resume()
+    for step in range(100):
+        u[:] = step
+        session.checkpoint()
+print("result", u[0], flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "way", ["alone", pytest.param("mpi", marks=needs_mpirun), pytest.param("spares", marks=needs_ulfm)]
+)
+def test_a_process_whose_last_checkpoint_is_not_written_ends_with_another_status_than_0(tmp_path, way):
+    """Of several ranks the storage of one is stuck. MPI is the program's own, which ends it as ever."""
+    program = tmp_path / "program.py"
+    program.write_text(STUCK_AT_THE_END)
+    options = {"DIR": str(tmp_path), "LEVELS": "shared", "EVERY": "1", "POLICY": "skip", "TIMEOUT": "1"}
+    variables = {
+        "LD_PRELOAD": str(faults.built() / "tests" / "crash" / "libfaulty_system.so"),
+        "FAULTY_UNDER": str(tmp_path / "shared" / "line-"), "FAULTY_RANK": "0" if way == "alone" else "2",
+        "FAULTY_KIND": "stuck", "FAULTY_FROM": "0", "FAULTY_COUNT": "1", "FAULTY_SECONDS": "60",
+    }  # fmt: skip
+    ranks, limit = 1 if way == "alone" else kills.RANKS, 50
+    if way == "alone":
+        variables |= {"PMI_RANK": "0"} | {f"BACKSTAY_{name}": value for name, value in options.items()}
+        done = subprocess.run(
+            [sys.executable, program, way], env=os.environ | variables, capture_output=True, text=True, timeout=limit
+        )
+        ended = kills.Ended(done.returncode, done.stdout, done.stderr)
+    else:
+        options |= {"SPARES": "1"} if way == "spares" else {}
+        processes = ranks + (way == "spares")
+        words = [str(program), way]
+        ended = kills.Launch(Path(sys.executable), words, tmp_path, options, processes, limit, variables).end()
+    assert ended.out.count("result 99.0") == ranks, ended.out + ended.err
+    assert "writing the last checkpoint was not done within 1.00 s (option timeout)" in ended.err
+    assert ended.status not in (0, 124), ended.err
+
+
+@needs_mpirun
 def test_a_damaged_line_is_found_between_the_launches(tmp_path):
     ended = kills.Launch(
         faults.built() / "tests" / "crash" / "stepper", ["40"], tmp_path, kills.MIXES["one_file"]
@@ -86,7 +135,7 @@ with backstay.Session(timeout=3) as session:
 """
 
 
-@pytest.mark.skipif(MPIRUN is None, reason="there is no mpirun here")
+@needs_mpirun
 def test_a_job_that_is_suspended_as_a_whole_does_not_wait_meanwhile(tmp_path):
     """The others wait for rank 0, all are stopped for twice the option timeout, and it comes then."""
     (tmp_path / "opens.py").write_text(OPENS)

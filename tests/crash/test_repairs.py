@@ -1228,6 +1228,16 @@ def test_a_program_in_python_that_raises_behind_its_session_has_failed(tmp_path,
 
 
 @needs_ulfm
+def test_a_program_in_python_that_ends_with_a_status_behind_its_session_is_not_told_as_lost(tmp_path):
+    """By the launcher itself: `backstay run` hears of statuses in another way. MPI_Finalize is mpi4py's."""
+    words = of_python(tmp_path, PYTHON + "sys.exit(3)\n")["words"]
+    options = {"LEVELS": "shared", "EVERY": "5", "SPARES": "1"}
+    ended = kills.Launch(Path(sys.executable), list(map(str, words)), tmp_path, options, 4, 60).end()
+    assert ended.status == 3 and "sum" in ended.out, ended.out + ended.err
+    assert "this process ends" not in ended.err, ended.err
+
+
+@needs_ulfm
 def test_a_node_that_was_not_killed_keeps_its_directory_where_another_loss_was_repaired(tmp_path, monkeypatch):
     monkeypatch.setenv("LOOPER_EXITS", "0,50")
     given = {"program": LOOPER, "words": ("100",), "levels": "local", "local__redundancy": "rs(2,1)", "every": 5}
