@@ -30,6 +30,12 @@ struct Known {
 std::vector<Known> known_manifests(const std::vector<Part>& parts, Candidate& out) {
   std::vector<Known> known;
   for (const auto& part : parts) {
+    const std::string& unreadable = part.holding->unreadable;
+    if (!unreadable.empty() && out.code != Code::version) {
+      out.code = Code::io;
+      out.trouble = unreadable;
+    }
+    if (!unreadable.empty()) continue;
     const SharedBytes& bytes = part.holding->manifest;
     if (bytes.empty() || std::ranges::any_of(known, [&](const Known& k) { return k.bytes == bytes; })) continue;
     auto manifest = format::decode_manifest(bytes);
@@ -37,8 +43,10 @@ std::vector<Known> known_manifests(const std::vector<Part>& parts, Candidate& ou
       known.push_back({std::move(*manifest), bytes});
       continue;
     }
-    if (out.code == Code::version) continue;  // the one thing a person must hear of
-    out.code = manifest ? Code::corrupt : manifest.failure().code;
+    const Code code = manifest ? Code::corrupt : manifest.failure().code;
+    // What a person must hear of, and what a person may mend, before what is lost.
+    if (out.code == Code::version || (out.code == Code::io && code != Code::version)) continue;
+    out.code = code;
     out.trouble = manifest ? cat("its manifest is that of line ", manifest->line) : manifest.failure().what;
   }
   std::ranges::stable_sort(known, std::greater<>(), [](const Known& k) { return k.manifest.time; });
@@ -199,6 +207,7 @@ std::vector<StoreContents> read_contents(ByteView bytes, const ManifestOf& manif
       Holding h;
       h.line = in.number<std::uint64_t>();
       if (const auto key = read_key(in); key != ManifestKey{}) h.manifest = manifest_of(key);
+      h.unreadable = in.text();
       for (auto files = in.number<std::uint64_t>(); files > 0 && in.complete(); --files) {
         const std::string name = in.text();
         h.files[name] = in.number<std::uint64_t>();
@@ -241,6 +250,7 @@ Bytes encode_contents(const std::vector<StoreContents>& contents) {
     for (const auto& h : store.holdings) {
       out.number(h.line);
       write_key(out, key_of(h.manifest));
+      out.text(h.unreadable);
       out.number(static_cast<std::uint64_t>(h.files.size()));
       for (const auto& [name, size] : h.files) {
         out.text(name);

@@ -34,6 +34,19 @@ TEST(candidates, contents_travel_between_ranks) {
   EXPECT_TRUE(decode_contents({}, {}).empty());
 }
 
+TEST(candidates, why_a_manifest_cannot_be_read_travels_and_is_said_before_damage) {
+  Holding unreadable{7, Bytes(1), {}, "cannot open it: Permission denied"}, damaged{7, Bytes(2), {}};
+  const std::vector<StoreContents> there{{0, 0, {damaged}}, {0, 1, {unreadable}}, {0, 2, {damaged}}};
+  Manifests manifests;
+  decode_manifests(encode_manifests(manifests_of(there)), manifests);
+  const auto found = candidates(decode_contents(encode_contents(there), manifests));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].code, Code::io);
+  EXPECT_EQ(found[0].trouble, unreadable.unreadable);
+  const auto whole = holding(manifest(7), {{"rank-00000.h5", 100}, {"rank-00001.h5", 200}});
+  EXPECT_EQ(candidates({{0, 0, {unreadable}}, {0, 1, {whole}}})[0].trouble, "") << "another store has it";
+}
+
 TEST(candidates, a_manifest_that_many_have_is_told_once) {
   std::vector<StoreContents> there;
   for (int rank = 0; rank < 5; ++rank) there.push_back({0, rank, {holding(manifest(7), {}), holding(manifest(8), {})}});

@@ -36,11 +36,10 @@ Result<std::vector<std::uint64_t>> directories(store::Store& store, const std::s
   return lines;
 }
 
-Result<bool> has_manifest(store::Store& store, const std::string& dir) {
+/// One that cannot be opened may be that of a whole line, whose directory is left alone.
+bool has_manifest(store::Store& store, const std::string& dir) {
   const auto file = store.open_to_read(manifest_path(dir));
-  if (file) return true;
-  if (file.failure().code == Code::not_found) return false;
-  return file.failure();
+  return file || file.failure().code != Code::not_found;
 }
 
 /// Directories without a manifest, older than `before` and not of a line in `whole`: retired, or given up by a run that
@@ -52,9 +51,7 @@ Result<std::vector<std::uint64_t>> unused(store::Store& store, const std::string
   std::vector<std::uint64_t> out;
   for (auto line : *lines) {
     if (std::find(whole.begin(), whole.end(), line) != whole.end()) continue;
-    const auto committed = has_manifest(store, line_dir(level, line));
-    if (!committed) return committed.failure();
-    if (!*committed && line < before) out.push_back(line);
+    if (line < before && !has_manifest(store, line_dir(level, line))) out.push_back(line);
   }
   return out;
 }
@@ -72,9 +69,12 @@ Result<std::vector<Holding>> scan(store::Store& store, const std::string& level)
     if (!entries) return entries.failure();
     for (const auto& entry : *entries) {
       if (entry.name == "manifest") {
-        // One that cannot be read is one that is damaged: other lines can be had.
+        // Where it cannot be read other lines can be had.
         auto manifest = store::read_file(store, manifest_path(line_dir(level, line)), largest_manifest);
-        if (manifest) holding.manifest = std::move(*manifest);
+        if (manifest)
+          holding.manifest = std::move(*manifest);
+        else
+          holding.unreadable = manifest.failure().what;
         if (holding.manifest.empty()) holding.manifest = Bytes(1);  // a damaged one, not a missing one
       } else if (!entry.is_dir) {
         holding.files[entry.name] = entry.size;

@@ -23,6 +23,7 @@ struct Holding {
   std::uint64_t line = 0;
   SharedBytes manifest;                        ///< as read; empty: not committed here
   std::map<std::string, std::uint64_t> files;  ///< name -> size, the manifest not counted
+  std::string unreadable{};                    ///< why the manifest, which is there, could not be read
 };
 
 /// All line directories of a level in this store, oldest first. A store without the level's directory holds none.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "store/faulty_store.h"
 #include "store/memory_store.h"
 
 namespace backstay::catalog {
@@ -74,6 +75,21 @@ TEST(catalog, a_line_that_is_whole_by_another_stores_manifest_is_never_recycled_
   const auto lines = *scan(*store, "local");
   ASSERT_EQ(lines.size(), 1U);
   EXPECT_EQ(lines[0].line, 2U);
+}
+
+TEST(catalog, a_line_whose_manifest_cannot_be_read_says_why_and_is_left_alone) {
+  const std::shared_ptr<store::Store> behind = store::make_memory_store();
+  write(*behind, 1);
+  const auto plan = std::make_shared<store::FaultPlan>();
+  const auto store = store::make_faulty_store(behind, plan);
+  plan->fail_from(store::Operation::open, 1, {Code::permission, "cannot open it: Permission denied"});
+  const auto lines = *scan(*store, "shared");
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_EQ(lines[0].unreadable, "cannot open it: Permission denied");
+  EXPECT_FALSE(lines[0].manifest.empty()) << "it is not one that was never committed";
+  EXPECT_TRUE(prepare(*store, "shared", 2).ok()) << "new lines are written beside it";
+  EXPECT_TRUE(sweep(*store, "shared", 0).ok());
+  EXPECT_EQ(scan(*behind, "shared")->at(0).manifest, text);
 }
 
 TEST(catalog, a_line_given_up_leaves_nothing) {

@@ -686,7 +686,7 @@ void look_for_statics(catalog::Candidate& line, const Inventory& statics, const 
     trouble = "it is of another job";
   line.complete = line.complete && found != nullptr && found->complete;
   if (trouble.empty()) return;
-  line.code = found != nullptr && found->code == Code::version ? Code::version : Code::corrupt;
+  line.code = found != nullptr && found->code != Code::ok ? found->code : Code::corrupt;
   line.trouble =
       cat("line ", line.manifest.statics, " at level ", companions[static_cast<std::size_t>(line.level)].name,
           ", which has its static regions: ", trouble);
@@ -788,12 +788,13 @@ Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Le
   const bool lie_in_files = std::any_of(
       inventory.candidates.begin(), inventory.candidates.end(),
       [&](const auto& line) { return levels[static_cast<std::size_t>(line.level)].config.kind != LevelKind::memory; });
-  return fail(Code::corrupt, "there are lines, but none can be put back; the last one tried: ", last_trouble,
-              no_room ? "; make room where it could not be written, and start the job again: it goes on from there"
-              : lie_in_files
-                  ? "; if nodes or disks are missing, start the job again where they are; else see `backstay "
-                    "verify`, and move the directory away to start afresh"
-                  : "; they were in memory alone: start the job again, from its beginning");
+  return fail(
+      Code::corrupt, "there are lines, but none can be put back; the last one tried: ", last_trouble,
+      no_room ? "; make room where it could not be written, and start the job again: it goes on from there"
+      : lie_in_files
+          ? "; if nodes, disks or permissions are missing, start the job again where they are; else see `backstay "
+            "verify`, and move the directory away to start afresh"
+          : "; they were in memory alone: start the job again, from its beginning");
 }
 
 Result<Damage> check_all(const Inventory& inventory, const std::vector<Level>& levels, comm::Comm& comm) {

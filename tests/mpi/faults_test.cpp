@@ -448,6 +448,31 @@ TEST_F(damage, a_damaged_line_does_not_stand_in_the_way_of_new_ones) {
   EXPECT_EQ(resume_in(opts_).line, 4U);
 }
 
+/// A directory in its place stands for all that keeps one from reading it: the tests run as root, too.
+TEST_F(damage, a_line_whose_manifest_cannot_be_read_says_why_and_does_not_stand_in_the_way_of_new_ones) {
+  const auto manifest = line_dir(dir_.path(), 2) + "/manifest";
+  fs::rename(manifest, dir_.path() + "/kept");
+  fs::create_directory(manifest);
+  ::testing::internal::CaptureStderr();
+  {
+    Session session(alone, options(dir_.path(), {{"log", "normal"}}));
+    State state;
+    state.protect(session);
+    EXPECT_EQ(session.resume().line, 1U);
+    state.become(3);
+    session.checkpoint(now);
+    session.wait();
+    EXPECT_EQ(session.status().last_error, "");
+  }
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(has(said, "line 2 at level shared cannot be put back") && has(said, "Is a directory")) << said;
+  EXPECT_FALSE(has(said, "damaged")) << said;
+  EXPECT_EQ(resume_in(opts_).line, 3U);
+  fs::remove(manifest);
+  fs::rename(dir_.path() + "/kept", manifest);
+  EXPECT_EQ(damage_in(opts_).size(), 0U) << "it is as it was";
+}
+
 // ---- other versions ----------------------------------------------------------------------------------------------
 
 TEST_F(damage, a_manifest_of_another_version_is_a_refusal_that_names_it) {
