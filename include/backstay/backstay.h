@@ -82,7 +82,9 @@ BACKSTAY_EXPORT int backstay_open_world(int argc, char** argv, const char* const
                                         backstay_error* error);
 
 /** Waits, bounded by the option `timeout`, for what is in flight, and frees the session. NULL is fine. Where the last
- *  checkpoint was not written in time a sentence says so, and the process ends with status 1 where it would with 0. */
+ *  checkpoint was not written in time a sentence says so, and the process ends with status 1 where it would with 0.
+ * From within a callback it says that it does nothing; in the body of backstay_loop, which then ends with an error, it
+ * closes. */
 BACKSTAY_EXPORT void backstay_close(backstay_session* session);
 
 BACKSTAY_EXPORT int backstay_rank(const backstay_session* session, int* rank, backstay_error* error);

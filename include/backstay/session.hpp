@@ -281,7 +281,9 @@ std::array<std::byte, sizeof(T)> bytes_of(T value) {
 ///
 /// The constructors, resume(), checkpoint(), wait(), verify(), prune() and the destructor are collective: every
 /// rank of the communicator calls them, in the same order. Not thread-safe: one thread calls at a time. Several
-/// sessions may live in one program, each with its own `dir` or `name`. Every call throws backstay::Error.
+/// sessions may live in one program, each with its own `dir` or `name`. Every call throws backstay::Error;
+/// Code::invalid_argument from within a function that the session itself calls (of a region), and Code::rank_lost
+/// behind a loop() that ended so, where status() alone still answers.
 class BACKSTAY_EXPORT Session {
  public:
 #if BACKSTAY_HAVE_MPI
@@ -302,7 +304,8 @@ class BACKSTAY_EXPORT Session {
 #endif
   explicit Session(Alone, const Options& options = {});
   /// Waits (bounded by the option `timeout`) for what is in flight. Where the last checkpoint was not written in time a
-  /// sentence says so, and the process ends with status 1 where it would with 0.
+  /// sentence says so, and the process ends with status 1 where it would with 0. It does not belong into a callback,
+  /// where a sentence says that nothing is closed, nor into the body of loop(), which throws then.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -500,6 +503,7 @@ class BACKSTAY_EXPORT Session {
     int exceptions_ = runs_ ? std::uncaught_exceptions() : 0;
   };
   friend struct detail::Scopes;
+  [[nodiscard]] bool may_close() const;
   bool enter(Computation computation);
   void leave(bool completed);
   void keep(std::span<std::byte> value, bool of_computation);
@@ -509,8 +513,8 @@ class BACKSTAY_EXPORT Session {
     if (!ahead_->give(value)) keep(value, false);
   }
   void refuse_replay(Computation computation) const;
-  std::unique_ptr<Impl> impl_;
-  detail::Ahead* ahead_;  ///< of impl_
+  std::shared_ptr<Impl> impl_;  ///< its own, but for calls that are under way
+  detail::Ahead* ahead_;        ///< of impl_
 };
 
 // ---- templates -----------------------------------------------------------------------------------------------
@@ -521,8 +525,10 @@ namespace detail {
 BACKSTAY_EXPORT bool ends_by_a_signal();
 BACKSTAY_EXPORT void end_by_a_signal(int status);
 BACKSTAY_EXPORT bool meet_before_the_end();  ///< false: the job is lost, and MPI_Finalize would not end
-/// Session::compute(), whose body is in Python.
+/// For other languages: Session::compute(), whose body is in Python, and what a destructor cannot answer.
 struct Scopes {
+  /// False: the session is asked to close by a callback that it has called, and has said that it does not.
+  static bool may_close(const Session& run) { return run.may_close(); }
   static bool enter(Session& run, Computation computation) { return run.enter(computation); }
   static void leave(Session& run, bool completed) { run.leave(completed); }
   static void keep(Session& run, std::span<std::byte> value, bool of_computation) { run.keep(value, of_computation); }

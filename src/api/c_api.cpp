@@ -381,7 +381,9 @@ int backstay_include_fortran(backstay_session* session, MPI_Fint made, backstay_
 #endif
 
 void backstay_close(backstay_session* session) {
-  (void)guarded(nullptr, [&] { delete session; });
+  (void)guarded(nullptr, [&] {
+    if (session == nullptr || backstay::detail::Scopes::may_close(session->session)) delete session;
+  });
 }
 
 int backstay_rank(const backstay_session* session, int* rank, backstay_error* error) {

@@ -1,5 +1,8 @@
 #include "backstay/session.hpp"
 
+#include <vector>
+
+#include "api/exit_status.h"
 #include "api/session_impl.h"
 #include "base/text.h"
 #include "format/data_file.h"
@@ -8,29 +11,43 @@ namespace backstay {
 
 #if BACKSTAY_HAVE_MPI
 Session::Session(int argc, char** argv, const Options& options)
-    : impl_(std::make_unique<Impl>(argc, argv, options)), ahead_(&impl_->ahead) {}
+    : impl_(std::make_shared<Impl>(argc, argv, options)), ahead_(&impl_->ahead) {}
 Session::Session(MPI_Comm comm, const Options& options)
-    : impl_(std::make_unique<Impl>(comm, options)), ahead_(&impl_->ahead) {}
+    : impl_(std::make_shared<Impl>(comm, options)), ahead_(&impl_->ahead) {}
 MPI_Comm Session::comm() const { return impl_->user_comm; }
 void Session::include(MPI_Comm made) { impl_->include(made); }
 #else
 Session::Session(int, char**, const Options& options)
-    : impl_(std::make_unique<Impl>(alone, options)), ahead_(&impl_->ahead) {}
+    : impl_(std::make_shared<Impl>(alone, options)), ahead_(&impl_->ahead) {}
 #endif
 Session::Session(Alone, const Options& options)
-    : impl_(std::make_unique<Impl>(alone, options)), ahead_(&impl_->ahead) {}
+    : impl_(std::make_shared<Impl>(alone, options)), ahead_(&impl_->ahead) {}
+
+namespace {
+/// What a stuck thread, or a call that is under way, still uses outlives the session.
+void keep_for_good(std::shared_ptr<Session::Impl> impl) {
+  static auto* const kept = new std::vector<std::shared_ptr<Session::Impl>>;
+  kept->push_back(std::move(impl));
+}
+}  // namespace
 
 Session::~Session() {
-  // What a stuck thread still uses must outlive it.
-  if (!impl_->close()) (void)impl_.release();
+  const bool may_close = impl_->may_close();
+  if (!may_close) api::fail_at_exit();
+  if (may_close && impl_->close())
+    impl_->end_all();
+  else
+    keep_for_good(std::move(impl_));
 }
 
+bool Session::may_close() const { return impl_->may_close(); }
 int Session::rank() const { return impl_->rank; }
 int Session::size() const { return impl_->size; }
 
 void Session::protect(RegionSpec spec) {
-  impl_->require_no_call("protect()");
+  impl_->require_may_call("protect()");
   impl_->require_no_way("protect()");
+  impl_->guard(spec);
   impl_->end();
   const std::string trouble = format::why_not_a_region_name(spec.name);
   if (!trouble.empty()) throw Error(Code::invalid_argument, trouble);
@@ -49,7 +66,7 @@ void Session::protect(RegionSpec spec) {
 }
 
 void Session::unprotect(std::string_view name) {
-  impl_->require_no_call("unprotect()");
+  impl_->require_may_call("unprotect()");
   impl_->require_no_way("unprotect()");
   impl_->decide();
   const bool is_static = impl_->statics().find(name) != nullptr;
@@ -82,7 +99,10 @@ void Session::protect(std::string_view name, Callbacks callbacks) {
   protect(std::move(spec));
 }
 
-void Session::init(const std::function<void()>& phase) { impl_->init(phase); }
+void Session::init(const std::function<void()>& phase) {
+  const auto kept = impl_;  // `phase` may close the session
+  kept->init(phase);
+}
 Outcome Session::checkpoint() { return impl_->checkpoint(false); }
 Outcome Session::checkpoint(Now) { return impl_->checkpoint(true); }
 Resumed Session::resume() { return impl_->resume(); }
@@ -97,22 +117,35 @@ Computation Session::declare(const std::string& name, const std::vector<Access>&
   return impl_->declare(name, accesses);
 }
 bool Session::begin(Computation computation) {
+  impl_->require_may_call("begin()");
   impl_->end();
   return impl_->begin(computation, false);
 }
-void Session::end() { impl_->end(); }
-bool Session::enter(Computation computation) { return impl_->begin(computation, true); }
+void Session::end() {
+  impl_->require_may_call("end()");
+  impl_->end();
+}
+bool Session::enter(Computation computation) {
+  impl_->require_may_call("compute()");
+  return impl_->begin(computation, true);
+}
 void Session::leave(bool completed) { impl_->leave(completed); }
 void Session::wait() { impl_->wait(); }
 Verified Session::verify() { return impl_->verify(); }
 void Session::prune(int keep) { impl_->prune(keep); }
-bool Session::stopping() const { return impl_->stopping(); }
+bool Session::stopping() const {
+  impl_->require_not_ended("stopping()");
+  return impl_->stopping();
+}
 Status Session::status() const { return impl_->status(); }
 
-void Session::loop(const std::function<void()>& body) { impl_->loop(body); }
+void Session::loop(const std::function<void()>& body) {
+  const auto kept = impl_;  // `body` may close the session
+  kept->loop(body);
+}
 
 void Session::rollback(const std::string& why) {
-  impl_->require_no_call("rollback()");
+  impl_->require_may_call("rollback()");
   impl_->require_no_init("rollback()");
   if (!impl_->looping()) throw Error(Code::invalid_argument, "rollback() was called outside loop(): " + why);
   impl_->decide();

@@ -292,6 +292,25 @@ void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
   describe_job(topology, app_comm);
 }
 
+namespace {
+template <class Function>
+void guard_one(bool& in_call, std::function<Function>& function) {
+  if (!function) return;
+  function = [&in_call, inner = std::move(function)]<class... Arguments>(Arguments&&... arguments) {
+    const detail::Within within(in_call);
+    return inner(std::forward<Arguments>(arguments)...);
+  };
+}
+}  // namespace
+
+void Session::Impl::guard(RegionSpec& spec) {
+  guard_one(in_call_, spec.view);
+  guard_one(in_call_, spec.reshape);
+  guard_one(in_call_, spec.save);
+  guard_one(in_call_, spec.load);
+  guard_one(in_call_, spec.redistribute);
+}
+
 /// Ranks that differ in `every` or `levels` would wait for each other in different calls.
 void Session::Impl::require_same_options(comm::Comm& app) {
   const auto all = value_or_throw(app.all_gather(as_bytes(settings_.shared_values)));
@@ -470,7 +489,7 @@ select::NamedAccess internal(const Access& access) {
 }  // namespace
 
 Computation Session::Impl::declare(const std::string& name, const std::vector<Access>& accesses) {
-  require_no_call("declare()");
+  require_may_call("declare()");
   decide();  // with what was declared so far
   std::vector<select::NamedAccess> all;
   for (const auto& access : accesses) {
@@ -555,6 +574,7 @@ void Session::Impl::say_idle_options() {
 }
 
 Outcome Session::Impl::checkpoint(bool forced) {
+  require_may_call("checkpoint()");
   require_no_init("checkpoint()");
   if (places_itself() && !forced) {
     const InCall in_call(*this, "checkpoint()");
@@ -705,6 +725,7 @@ void Session::Impl::begin_after_a_loss(bool back) {
 }
 
 void Session::Impl::wait() {
+  require_may_call("wait()");
   require_no_init("wait()");
   open_memory();
   value_here(engine_->wait());
@@ -712,12 +733,14 @@ void Session::Impl::wait() {
 }
 
 Verified Session::Impl::verify() {
+  require_may_call("verify()");
   require_no_init("verify()");
   open_memory();
   return value_here(engine_->verify());
 }
 
 void Session::Impl::prune(int keep) {
+  require_may_call("prune()");
   require_no_init("prune()");
   open_memory();
   if (keep < 1) throw Error(Code::invalid_argument, cat("prune(", keep, ") would remove every line: keep 1 or more"));
@@ -740,7 +763,9 @@ bool Session::Impl::lasts(const std::string& level) const {
 Status Session::Impl::status() const {
   const std::lock_guard lock(mutex_);
   Status out = counters_;
-  out.in_flight = captured_before_ + engine_->captured() - ended_;  // of one moment with what is counted as committed
+  // Of one moment with what is counted as committed.
+  out.in_flight = captured_before_ + (engine_ ? engine_->captured() : 0) - ended_;
+  if (!engine_) return out;  // nothing is in flight any more
   out.staging_bytes = engine_->staging_bytes();
   out.left_out_bytes = engine_->left_out_bytes();
   return out;
@@ -826,6 +851,14 @@ namespace {
     "this rank was refused a computation, and not all others came to close the session: this process ends";
 }  // namespace
 
+bool Session::Impl::may_close() const {
+  if (in_call_)
+    journal_->insist(
+        "the session was to be closed from within checkpoint() or resume(), or another call that asks a callback, and "
+        "was not: close it behind that call");
+  return !in_call_;
+}
+
 void Session::Impl::meet_to_close() {
   if (a_rank_is_lost() || is_lost_) return;
   // An exception may leave one rank only. Where it can be replaced, its end is what the others notice.
@@ -862,6 +895,8 @@ bool Session::Impl::close() {
     open_ones().sessions.erase(this);
   }
 #endif
+  is_closed_ = true;
+  if (engine_) ended_by_ = {Code::invalid_argument, "it was closed"};
   if (checker_) checker_->drop();
   if (observer_) observer_->close(*journal_, rank);
   end();
@@ -900,10 +935,12 @@ bool Session::Impl::close() {
   return waited.ok();
 }
 
-Session::Impl::~Impl() {
+Session::Impl::~Impl() = default;
+
+void Session::Impl::end_all() {
   engine_.reset();
 #if BACKSTAY_HAVE_MPI
-  crew_.reset();
+  if (!is_inside()) crew_.reset();
   int finalized = 0;
   if (finalize_) MPI_Finalized(&finalized);
   // While an exception leaves one rank only, MPI_Finalize would wait for the others for ever; and where the job is

@@ -45,6 +45,18 @@ T value_or_throw(Result<T> result) {
   if constexpr (!std::is_void_v<T>) return std::move(result).value();
 }
 std::chrono::milliseconds milliseconds(double seconds);
+/// A flag that is set while this lives.
+class Within {
+ public:
+  explicit Within(bool& flag) : flag_(flag), before_(flag) { flag_ = true; }
+  ~Within() { flag_ = before_; }
+  Within(const Within&) = delete;
+  Within& operator=(const Within&) = delete;
+
+ private:
+  bool& flag_;
+  bool before_;
+};
 }  // namespace detail
 
 class Session::Impl {
@@ -72,12 +84,23 @@ class Session::Impl {
   [[nodiscard]] Result<void> require_free(const RegionSpec& spec) const {
     return (spec.is_static ? regions_ : statics_).require_free(spec.name);
   }
-  /// Refuses `call` from within a save or load callback.
-  void require_no_call(const char* call) const {
+  /// Refuses `call` from within a function of the program that the session calls, and where the session has ended.
+  void require_may_call(const char* call) const {
     if (in_call_)
       throw Error(Code::invalid_argument,
-                  cat(call, " was called from within checkpoint() or resume(): a save or load callback may not"));
+                  cat(call, " was called from within checkpoint() or resume(), or another call that asks a callback: ",
+                      "these (save, load, look, resize) may not call the session"));
+    require_not_ended(call);
   }
+  /// It ends before the program lets go of it by a loss that nobody can repair.
+  void require_not_ended(const char* call) const {
+    if (!engine_ || is_closed_)
+      throw Error(ended_by_.code, cat(call, " was called behind the end of the session: ", ended_by_.what));
+  }
+  /// False, and said: a callback is to return to a call of the session first.
+  [[nodiscard]] bool may_close() const;
+  /// What the program gives to be called may not call the session.
+  void guard(RegionSpec& spec);
   /// A line is put back, at the place, into what was protected when the way began.
   void require_no_way(const char* call) const {
     if (way_)
@@ -137,6 +160,8 @@ class Session::Impl {
   [[nodiscard]] Status status() const;
   /// Waits for what is in flight. False: something is stuck, and nothing that it uses may be freed.
   bool close();
+  /// Behind close(): ends MPI, too, if this session began it.
+  void end_all();
 
  private:
 #if BACKSTAY_HAVE_MPI
@@ -172,6 +197,11 @@ class Session::Impl {
   std::size_t phases_ = 0;   // calls of init() that this rank has behind it
 #endif
   bool in_init_ = false;
+  bool is_closed_ = false;
+  Failure ended_by_{Code::internal, "it is not open"};
+  /// Where the program's own code has closed the session inside of it, there is nothing to go on with.
+  void require_not_closed(const char* inside) const;
+  bool meet_at_the_end(bool finished);
   bool is_lost_ = false;        // ranks are missing, and nobody can take their places
   bool left_by_error_ = false;  // this rank has left loop(); of the others nothing is known
   bool refused_ = false;        // a computation; of the others nothing is known
@@ -237,7 +267,7 @@ class Session::Impl {
   class InCall {
    public:
     InCall(Impl& impl, const char* call) : impl_(impl) {
-      impl.require_no_call(call);
+      impl.require_may_call(call);
       impl.end();
       open_memory();
       impl.in_call_ = true;

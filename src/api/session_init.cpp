@@ -17,6 +17,7 @@ namespace message_log = comm::message_log;
 
 namespace {
 using detail::value_or_throw;
+using detail::Within;
 
 std::string encode(const std::vector<Bytes>& logs) {
   WireWriter out;
@@ -40,21 +41,10 @@ double processor_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-/// Inside init().
-class Within {
- public:
-  explicit Within(bool& flag) : flag_(flag) { flag_ = true; }
-  ~Within() { flag_ = false; }
-  Within(const Within&) = delete;
-  Within& operator=(const Within&) = delete;
-
- private:
-  bool& flag_;
-};
 }  // namespace
 
 void Session::Impl::init(const std::function<void()>& phase) {
-  require_no_call("init()");
+  require_may_call("init()");
   require_no_init("init()");
   if (looping())
     throw Error(Code::invalid_argument,
@@ -112,6 +102,7 @@ void Session::Impl::record_together(const std::function<void()>& phase) {
       record(phase);
       finished = !has_heard_of_a_loss();
     } catch (...) {
+      if (is_closed_) throw;
       left_by_error_ = !has_heard_of_a_loss();
       if (left_by_error_) throw;
     }
@@ -126,6 +117,7 @@ void Session::Impl::record(const std::function<void()>& phase) {
   value_or_throw(message_log::start_recording(user_comm, [this](const auto& sentence) { journal_->say(sentence); }));
   try {
     phase();
+    require_not_closed("the phase of init()");
   } catch (...) {
     (void)message_log::stop_recording().ok();
     throw;

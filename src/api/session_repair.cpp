@@ -34,6 +34,7 @@ class Depth {
 
 /// What the body protects it protects anew: what it protected the first time may lie in memory that is gone.
 void Session::Impl::loop(const std::function<void()>& body) {
+  require_may_call("loop()");
   require_no_init("loop()");
   if (way_)
     throw Error(Code::invalid_argument,
@@ -57,6 +58,7 @@ void Session::Impl::loop(const std::function<void()>& body) {
     std::exception_ptr left_by;
     try {
       body();
+      require_not_closed("the body of loop()");
       require_arrival();
       if (loops_ == 1) forget_way();
       engine_->give_up_undecided(outside);
@@ -67,6 +69,7 @@ void Session::Impl::loop(const std::function<void()>& body) {
       forget_what_it_protected();
       continue;
     } catch (...) {
+      if (is_closed_) throw;
       // Whatever comes out of the body after a loss is taken for a consequence of it.
       left_by_error_ = loops_ == 1 && !has_heard_of_a_loss();
       if (loops_ > 1 || left_by_error_) throw;
@@ -79,6 +82,11 @@ void Session::Impl::loop(const std::function<void()>& body) {
     if (beginning_ && beginning_->missing.empty())
       if (const auto done = put_back(beginning_->at_loop); !done) beginning_->missing = done.failure().what;
   }
+}
+
+void Session::Impl::require_not_closed(const char* inside) const {
+  if (is_closed_)
+    throw Error(Code::invalid_argument, cat("the session was closed inside ", inside, ": close it behind that"));
 }
 
 std::function<void()> Session::Impl::what_was_protected() {
@@ -454,6 +462,15 @@ void Session::Impl::note_repair(const comm::Verdict& meeting) {
 /// body is to be run again.
 bool Session::Impl::come_together(bool finished) {
   if (!crew_) return finished;
+  try {
+    return meet_at_the_end(finished);
+  } catch (const Error& e) {
+    if (!engine_) ended_by_ = {e.code(), e.what()};
+    throw;
+  }
+}
+
+bool Session::Impl::meet_at_the_end(bool finished) {
   constexpr std::size_t most_in_vain = 3;
   const auto alarm = crew_->alarm();
   if (finished) {
@@ -474,7 +491,13 @@ bool Session::Impl::come_together(bool finished) {
         Code::comm,
         "MPI reported lost ranks three times, and none was lost: does the program use a communicator of before a "
         "repair? Take comm() and make others from it inside loop()");
-  start_with_crew();
+  try {
+    start_with_crew();
+  } catch (const Error&) {  // of all ranks alike
+    engine_.reset();
+    let_spares_go();
+    throw;
+  }
   must_resume_ = true;
   say_repairs();
   return false;

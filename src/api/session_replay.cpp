@@ -57,7 +57,7 @@ Resumed Session::Impl::replay() {
 void Session::Impl::begin_way() { engine_->begin_way(looping() ? outside_ : std::set<std::string>()); }
 
 void Session::Impl::init_done() {
-  require_no_call("init_done()");
+  require_may_call("init_done()");
   end();
   if (!running_.empty())
     throw Error(Code::invalid_argument, "init_done() was called inside of a computation: call it between two");
@@ -71,7 +71,7 @@ void Session::Impl::init_done() {
 }
 
 void Session::Impl::save_only(const std::vector<std::string>& names) {
-  require_no_call("save_only()");
+  require_may_call("save_only()");
   for (const auto& name : names) {
     if (statics_.find(name) != nullptr)
       throw Error(Code::invalid_argument,
@@ -168,7 +168,10 @@ void Session::Impl::say_advice() {
 }
 
 void Session::Impl::keep(MutableByteView value, bool of_computation) {
-  if (!of_computation) end();
+  if (!of_computation) {
+    require_may_call("result()");
+    end();
+  }
   if (!way_ || running_.size() != (of_computation ? 1 : 0)) return;
   ahead.go_on();
   const bool given = ahead.give(value) || (looks_ahead() && ahead.give(value));

@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/exit_status.h"
 #include "backstay/backstay.h"
 
 namespace backstay {
@@ -246,6 +247,147 @@ TEST_F(SessionTest, callbacks_may_not_call_the_session) {
   EXPECT_TRUE(run.resume());
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 8) << said;
   EXPECT_NE(said.find("unprotect() was called from within checkpoint() or resume()"), std::string::npos) << said;
+}
+
+/// Whichever call of the session it is that asks a callback.
+TEST_F(SessionTest, no_callback_may_make_any_call_of_the_session) {
+  Session run(alone, options());
+  int callbacks = 0, refused = 0, x = 0, y = 0;
+  run.protect("x", x);
+  const auto loop = run.declare("loop", {reads("x")});
+  const std::vector<std::function<void()>> calls{
+      [&] { run.wait(); },
+      [&] { (void)run.verify(); },
+      [&] { run.prune(1); },
+      [&] { run.loop([] {}); },
+      [&] { run.init([] {}); },
+      [&] { run.checkpoint(); },
+      [&] { run.checkpoint(now); },
+      [&] { run.resume(); },
+      [&] { run.replay(); },
+      [&] { run.init_done(); },
+      [&] { run.save_only({}); },
+      [&] { run.protect("y", y); },
+      [&] { run.unprotect("c"); },
+      [&] { run.declare("more", {reads("x")}); },
+      [&] { run.compute(loop, [] {}); },
+      [&] { run.begin(loop); },
+      [&] { run.end(); },
+      [&] { run.result(x); },
+      [&] { run.rollback("no"); },
+  };
+  const auto try_all = [&] {
+    ++callbacks;
+    for (const auto& call : calls) try {
+        call();
+      } catch (const Error& e) {
+        refused += e.code() == Code::invalid_argument && std::string(e.what()).find("a callback") != std::string::npos;
+      }
+  };
+  std::vector<double> memory(3);
+  RegionSpec region;
+  region.name = "memory";
+  region.type = type_of<double>();
+  region.view = [&] {
+    try_all();
+    return detail::dense_view(memory.data(), {3}, sizeof(double));
+  };
+  run.protect(region);
+  EXPECT_GT(callbacks, 0) << "protect() asks for the memory";
+  run.protect("c", Callbacks{[&] {
+                               try_all();
+                               return std::string("bytes");
+                             },
+                             [&](std::span<const std::byte>) { try_all(); },
+                             {}});
+  EXPECT_EQ(run.checkpoint(now), Outcome::taken);
+  run.wait();
+  EXPECT_TRUE(run.resume());
+  EXPECT_GT(callbacks, 3);
+  EXPECT_EQ(refused, callbacks * static_cast<int>(calls.size()));
+  EXPECT_NO_THROW(run.protect("y", y)) << "outside of them all is as before";
+}
+
+TEST_F(SessionTest, a_session_that_a_callback_closes_stays_open_in_c_and_says_so) {
+  static backstay_session* session = nullptr;
+  const auto save = [](void*, backstay_stream* stream) {
+    backstay_close(session);
+    return backstay_write(stream, "a", 1);
+  };
+  const auto load = [](void*, const void*, std::size_t) {
+    backstay_close(session);
+    return 0;
+  };
+  const std::string dir = "dir=" + dir_.string();
+  const char* const options[] = {dir.c_str(), "log=normal", nullptr};
+  backstay_error error;
+  ASSERT_EQ(backstay_open_alone(options, &session, &error), 0) << error.message;
+  backstay_callbacks callbacks{};
+  callbacks.save = save, callbacks.load = load;
+  ASSERT_EQ(backstay_protect_callbacks(session, "c", &callbacks, &error), 0) << error.message;
+  ::testing::internal::CaptureStderr();
+  int outcome = 0;
+  EXPECT_EQ(backstay_checkpoint_now(session, &outcome, &error), 0) << error.message;
+  EXPECT_EQ(backstay_wait(session, &error), 0) << error.message;
+  backstay_resumed found{};
+  EXPECT_EQ(backstay_resume(session, &found, &error), 0) << error.message;
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(found.line, 1U);
+  EXPECT_NE(said.find("the session was to be closed from within checkpoint() or resume()"), std::string::npos) << said;
+  backstay_close(session);
+}
+
+TEST_F(SessionTest, a_session_that_is_closed_inside_of_its_loop_ends_it_with_an_error) {
+  struct Program {
+    backstay_session* session = nullptr;
+    int x = 3;
+    bool fails = false;
+  };
+  const auto body = [](void* user) {
+    auto& program = *static_cast<Program*>(user);
+    backstay_error error;
+    if (backstay_checkpoint_now(program.session, nullptr, &error) != 0) return 1;
+    backstay_close(program.session);
+    return program.fails ? 7 : 0;
+  };
+  const std::string dir = "dir=" + dir_.string();
+  const char* const options[] = {dir.c_str(), "log=quiet", nullptr};
+  const std::int64_t none = 0;
+  for (const bool fails : {false, true}) {
+    backstay_error error;
+    Program program;
+    program.fails = fails;
+    ASSERT_EQ(backstay_open_alone(options, &program.session, &error), 0) << error.message;
+    backstay_region region{};
+    region.name = "x", region.type = {BACKSTAY_INTEGER, sizeof(int), nullptr, 0};
+    region.shape = &none, region.data = &program.x;
+    ASSERT_EQ(backstay_protect(program.session, &region, &error), 0) << error.message;
+    EXPECT_EQ(backstay_loop(program.session, body, &program, &error),
+              fails ? BACKSTAY_USER : BACKSTAY_INVALID_ARGUMENT);
+    const std::string said = error.message;
+    EXPECT_NE(said.find(fails ? "returned 7" : "the session was closed inside the body of loop()"), std::string::npos)
+        << said;
+  }
+  Session run(alone, this->options());  // the first one has let go of the directory, and its line is whole
+  int x = 0;
+  run.protect("x", x);
+  EXPECT_EQ(run.resume().line, 2U);
+  EXPECT_EQ(x, 3);
+}
+
+TEST_F(SessionTest, a_session_that_a_callback_destroys_is_said_not_to_be_closed) {
+  auto run = std::make_unique<Session>(alone, options({{"log", "normal"}}));
+  run->protect("c", Callbacks{[&] {
+                                run.reset();
+                                return std::string("bytes");
+                              },
+                              [](std::span<const std::byte>) {},
+                              {}});
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(run->checkpoint(now), Outcome::taken);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("the session was to be closed from within checkpoint() or resume()"), std::string::npos) << said;
+  EXPECT_TRUE(api::take_back_failure()) << "the process would have ended as if all were saved";
 }
 
 TEST_F(SessionTest, levels_that_a_later_run_has_not_are_named_and_numbered_past) {

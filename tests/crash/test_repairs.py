@@ -635,6 +635,21 @@ def test_a_spare_with_a_place_and_no_session_yet_says_why_the_job_ends(tmp_path)
 
 
 @needs_ulfm
+def test_calls_behind_a_loss_that_nobody_could_repair_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("LOOPER_GOES_ON", "1")
+    options = {"program": LOOPER, "words": ("300",), "levels": "memory,shared", "memory__redundancy": "rs(2,1)"}
+    flags = ("-n", 4, "--spares", 1, "--nodes", 5, "--kill", "1@100,3@200", "--relaunch", 0)
+    ended = run(tmp_path, *flags, every=5, **options)
+    assert ended.returncode == 3 and "signal" not in ended.stderr, ended.stderr
+    codes = "looper: codes" + 18 * " 16" + "; status 0, "
+    said = [line for line in ended.stderr.splitlines() if codes in line]
+    assert len(said) == 3, ended.stderr
+    for line in said:
+        assert " 0 taken" not in line and ", 0 in flight; wait() was called behind the end of the session: " in line
+        assert "rank 3 was lost, and no spare is left to take the place: start the job again" in line
+
+
+@needs_ulfm
 @pytest.mark.parametrize("status", [0, 3])
 @pytest.mark.parametrize("milliseconds", [0, 5, 15, 25, 40, 80])
 def test_a_process_that_dies_in_the_end_of_mpi_keeps_nobody_waiting(tmp_path, monkeypatch, milliseconds, status):
