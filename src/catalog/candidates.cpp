@@ -28,14 +28,19 @@ struct Known {
 
 /// The manifests of this line, each once, newest first. None: `out` says why.
 std::vector<Known> known_manifests(const std::vector<Part>& parts, Candidate& out) {
+  // What a person must hear of, and what a person may mend, before what is lost.
+  const auto weight = [](Code code) { return code == Code::version ? 2 : code == Code::io ? 1 : 0; };
+  const auto note = [&](Code code, std::string why) {
+    if (weight(code) < weight(out.code)) return;
+    out.code = code;
+    out.trouble = std::move(why);
+  };
   std::vector<Known> known;
   for (const auto& part : parts) {
-    const std::string& unreadable = part.holding->unreadable;
-    if (!unreadable.empty() && out.code != Code::version) {
-      out.code = Code::io;
-      out.trouble = unreadable;
+    if (const std::string& why = part.holding->unreadable; !why.empty()) {
+      note(Code::io, why);
+      continue;
     }
-    if (!unreadable.empty()) continue;
     const SharedBytes& bytes = part.holding->manifest;
     if (bytes.empty() || std::ranges::any_of(known, [&](const Known& k) { return k.bytes == bytes; })) continue;
     auto manifest = format::decode_manifest(bytes);
@@ -43,11 +48,10 @@ std::vector<Known> known_manifests(const std::vector<Part>& parts, Candidate& ou
       known.push_back({std::move(*manifest), bytes});
       continue;
     }
-    const Code code = manifest ? Code::corrupt : manifest.failure().code;
-    // What a person must hear of, and what a person may mend, before what is lost.
-    if (out.code == Code::version || (out.code == Code::io && code != Code::version)) continue;
-    out.code = code;
-    out.trouble = manifest ? cat("its manifest is that of line ", manifest->line) : manifest.failure().what;
+    if (manifest)
+      note(Code::corrupt, cat("its manifest is that of line ", manifest->line));
+    else
+      note(manifest.failure().code, manifest.failure().what);
   }
   std::ranges::stable_sort(known, std::greater<>(), [](const Known& k) { return k.manifest.time; });
   return known;

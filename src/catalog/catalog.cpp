@@ -66,7 +66,13 @@ Result<std::vector<Holding>> scan(store::Store& store, const std::string& level)
   for (auto line : *lines) {
     Holding holding{line, {}, {}};
     const auto entries = store.list(line_dir(level, line));
-    if (!entries) return entries.failure();
+    if (!entries) {
+      if (entries.failure().code == Code::not_found) continue;  // removed since by someone else
+      holding.unreadable = entries.failure().what;
+      holding.manifest = Bytes(1);  // it may have one
+      out.push_back(std::move(holding));
+      continue;
+    }
     for (const auto& entry : *entries) {
       if (entry.name == "manifest") {
         // Where it cannot be read other lines can be had.
@@ -89,9 +95,27 @@ Result<void> make_names_durable(store::Store& store, const std::string& level) {
   const auto lines = directories(store, level);
   if (!lines) return lines.failure();
   if (lines->empty()) return {};
-  for (auto line : *lines) BACKSTAY_TRY(store.sync_dir(line_dir(level, line)));
+  for (auto line : *lines) {
+    const auto synced = store.sync_dir(line_dir(level, line));
+    if (!synced && store.list(line_dir(level, line))) return synced;  // of one that cannot be read nothing is used
+  }
   return store.sync_dir(level);
 }
+
+namespace {
+/// Whether a retired directory can take a line: all in it can be overwritten or removed, and more can be put into it.
+/// One that cannot is passed over, or it would cost each line that is to come.
+bool can_be_used_again(store::Store& store, const std::string& dir) {
+  const auto entries = store.list(dir);
+  if (!entries) return false;
+  for (const auto& entry : *entries) {
+    const std::string path = dir + "/" + entry.name;
+    if (!entry.is_dir && store.open_to_write(path)) continue;
+    if (!store::remove_tree(store, path)) return false;
+  }
+  return store.open_to_write(part_path(dir)) && store.remove(part_path(dir));
+}
+}  // namespace
 
 Result<void> prepare(store::Store& store, const std::string& level, std::uint64_t line,
                      const std::vector<std::uint64_t>& whole) {
@@ -101,14 +125,31 @@ Result<void> prepare(store::Store& store, const std::string& level, std::uint64_
   BACKSTAY_TRY(store.make_dir(level));
   const auto retired = unused(store, level, line, whole);
   if (!retired) return retired.failure();
-  if (retired->empty()) {
-    BACKSTAY_TRY(store.make_dir(line_dir(level, line)));
+  const std::string dir = line_dir(level, line);
+  const auto is_taken = [&](std::uint64_t old) {
+    return can_be_used_again(store, line_dir(level, old)) && store.rename(line_dir(level, old), dir);
+  };
+  if (std::find_if(retired->rbegin(), retired->rend(), is_taken) == retired->rend()) {
+    BACKSTAY_TRY(make_room(store, level, line));
     BACKSTAY_TRY(store.sync_dir(""));  // the level's own name may be new, too
-  } else {
-    BACKSTAY_TRY(store.rename(line_dir(level, retired->back()), line_dir(level, line)));
-    BACKSTAY_TRY(store.remove(part_path(line_dir(level, line))));
   }
   return store.sync_dir(level);
+}
+
+Result<void> make_room(store::Store& store, const std::string& level, std::uint64_t line) {
+  const std::string dir = line_dir(level, line);
+  const auto made = store.make_dir(dir);
+  if (made && store.list(dir)) return {};
+  const auto beside = store.list(level);
+  if (!beside || std::ranges::none_of(*beside, [&](const auto& entry) { return level + "/" + entry.name == dir; }))
+    return made;
+  constexpr int most = 100;
+  for (int i = 1; i <= most; ++i)
+    if (const std::string aside = cat(dir, ".aside-", i); !store.open_to_read(aside) && !store.list(aside)) {
+      BACKSTAY_TRY(store.rename(dir, aside));
+      return store.make_dir(dir);
+    }
+  return made ? fail(Code::io, store.where(), "/", dir, " cannot be read: remove it") : made;
 }
 
 Result<void> stage(store::Store& store, const std::string& level, std::uint64_t line, ByteView manifest,
@@ -125,7 +166,7 @@ Result<void> stage(store::Store& store, const std::string& level, std::uint64_t 
 
 Result<void> commit(store::Store& store, const std::string& level, std::uint64_t line) {
   const std::string dir = line_dir(level, line);
-  BACKSTAY_TRY(store.rename(part_path(dir), manifest_path(dir)));
+  BACKSTAY_TRY(store::put_in_place(store, part_path(dir), manifest_path(dir)));
   return store.sync_dir(dir);
 }
 
@@ -155,9 +196,11 @@ Result<void> sweep(store::Store& store, const std::string& level, std::size_t sp
                    const std::vector<std::uint64_t>& whole) {
   const auto retired = unused(store, level, UINT64_MAX, whole);
   if (!retired) return retired.failure();
+  Result<void> outcome;  // of one that cannot be removed; the others are
   for (std::size_t i = 0; i + spare < retired->size(); ++i)
-    BACKSTAY_TRY(store::remove_tree(store, line_dir(level, (*retired)[i])));
-  return {};
+    if (auto removed = store::remove_tree(store, line_dir(level, (*retired)[i])); !removed && outcome)
+      outcome = std::move(removed);
+  return outcome;
 }
 
 std::vector<std::uint64_t> surplus(std::vector<std::uint64_t> whole, std::size_t keep) {

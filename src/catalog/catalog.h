@@ -23,7 +23,7 @@ struct Holding {
   std::uint64_t line = 0;
   SharedBytes manifest;                        ///< as read; empty: not committed here
   std::map<std::string, std::uint64_t> files;  ///< name -> size, the manifest not counted
-  std::string unreadable{};                    ///< why the manifest, which is there, could not be read
+  std::string unreadable{};  ///< why the manifest, or the directory that may have one, could not be read
 };
 
 /// All line directories of a level in this store, oldest first. A store without the level's directory holds none.
@@ -37,12 +37,16 @@ Result<void> make_names_durable(store::Store& store, const std::string& level);
 // (engine/line_writer). Invariant: a name `manifest` exists only after every byte that it lists is durable in every
 // store, and the files of a directory are overwritten only after its `manifest` is durably gone.
 
-/// A directory for the line: a retired one under a new name, so that its pages are used again, or a new one. Those of
+/// A directory for the line: a retired one under a new name, so that its pages are used again, or a new one, where none
+/// can be used. Those of
 /// the lines in `whole` are left alone even if this store has no manifest of them: a job that died between the renames
 /// of two stores has left a line that is whole by the manifest of the other. Code::limit: nobody would find that number
 /// again.
 Result<void> prepare(store::Store& store, const std::string& level, std::uint64_t line,
                      const std::vector<std::uint64_t>& whole = {});
+/// A directory for a line that is to be rebuilt here, or for a new one: what stands in its place and is none, or cannot
+/// be read, gets the name line-N.aside-1.
+Result<void> make_room(store::Store& store, const std::string& level, std::uint64_t line);
 /// Removes the line's directory, so that a full store has its room back. Only for a line whose manifest has not been
 /// renamed in any store.
 Result<void> give_up(store::Store& store, const std::string& level, std::uint64_t line);

@@ -128,6 +128,35 @@ TEST(catalog, sweep_keeps_a_spare_and_all_whole_lines) {
   EXPECT_EQ(lines[1].line, 4U);
 }
 
+TEST(catalog, a_directory_that_cannot_be_removed_keeps_no_other_one) {
+  const std::shared_ptr<store::Store> behind = store::make_memory_store();
+  for (std::uint64_t line : {1, 2, 3}) ASSERT_TRUE(behind->make_dir(line_dir("shared", line)).ok());
+  const auto plan = std::make_shared<store::FaultPlan>();
+  const auto store = store::make_faulty_store(behind, plan);
+  plan->fail_nth(store::Operation::remove, 1, {Code::permission, "cannot remove it"});
+  const auto swept = sweep(*store, "shared", 0);
+  ASSERT_FALSE(swept);
+  EXPECT_EQ(swept.failure().what, "cannot remove it");
+  const auto left = *scan(*behind, "shared");
+  ASSERT_EQ(left.size(), 1U);
+  EXPECT_EQ(left[0].line, 1U);
+}
+
+TEST(catalog, a_full_store_is_not_taken_for_one_where_something_is_in_the_way) {
+  const std::shared_ptr<store::Store> behind = store::make_memory_store();
+  const auto plan = std::make_shared<store::FaultPlan>();
+  const auto store = store::make_faulty_store(behind, plan);
+  ASSERT_TRUE(store->make_dir("shared").ok());
+  plan->fail_nth(store::Operation::make_dir, 1, {Code::no_space, "no room"});
+  const auto made = make_room(*store, "shared", 4);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.failure().code, Code::no_space);
+  ASSERT_TRUE(store::write_file(*behind, "shared/line-00000004", text).ok());
+  EXPECT_TRUE(make_room(*store, "shared", 4).ok());
+  EXPECT_TRUE(store->list("shared/line-00000004")->empty());
+  EXPECT_EQ(*store::read_file(*behind, "shared/line-00000004.aside-1", 100), text);
+}
+
 TEST(catalog, the_newest_line_is_never_surplus) {
   EXPECT_EQ(surplus({5, 3, 9}, 2), (std::vector<std::uint64_t>{3}));
   EXPECT_EQ(surplus({5, 3, 9}, 0), (std::vector<std::uint64_t>{3, 5}));

@@ -269,6 +269,7 @@ class Rebuilder {
   }
 
   Result<Rebuilt> make() {
+    BACKSTAY_TRY(all_wrote(make_room()));
     BACKSTAY_TRY(all_wrote(open()));
     auto damaged = share_trouble();
     if (!damaged) return damaged.failure();
@@ -285,6 +286,14 @@ class Rebuilder {
     remove_what_was_damaged();
     note_sources();
     return Rebuilt{};
+  }
+
+  /// In the stores that take what is rebuilt.
+  Result<void> make_room() {
+    if (!level_.leader) return {};
+    for (const auto& [member, s] : targets_)
+      if (contents_[s].server == comm_.rank()) BACKSTAY_TRY(catalog::make_room(*level_.store, level_.name, line_.line));
+    return {};
   }
 
   /// What this rank acts for. A failure here is one of writing; what cannot be read is a member's trouble.
@@ -336,7 +345,6 @@ class Rebuilder {
   }
 
   Result<void> open_to_write(Part& part) {
-    BACKSTAY_TRY(level_.store->make_dir(dir_));
     for (auto [name, file] : {std::pair(&part.data_name, &part.data), std::pair(&part.parity_name, &part.parity)}) {
       if (name->empty()) continue;
       auto made = level_.store->open_to_write(dir_ + "/" + *name + unfinished);
@@ -482,7 +490,7 @@ class Rebuilder {
     for (auto& [member, part] : parts_) {
       if (!part.lost || (part.*name).empty()) continue;
       any = true;
-      BACKSTAY_TRY(level_.store->rename(dir_ + "/" + part.*name + unfinished, dir_ + "/" + part.*name));
+      BACKSTAY_TRY(store::put_in_place(*level_.store, dir_ + "/" + part.*name + unfinished, dir_ + "/" + part.*name));
     }
     return any ? level_.store->sync_dir(dir_) : Result<void>{};
   }

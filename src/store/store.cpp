@@ -68,6 +68,13 @@ Result<Bytes> read_file(Store& store, const std::string& path, std::uint64_t at_
   return bytes;
 }
 
+Result<void> put_in_place(Store& store, const std::string& from, const std::string& to) {
+  auto renamed = store.rename(from, to);
+  if (renamed || !store.list(to)) return renamed;
+  BACKSTAY_TRY(remove_tree(store, to));
+  return store.rename(from, to);
+}
+
 Result<void> remove_tree(Store& store, const std::string& path) {
   if (path.empty()) return remove_contents(store, path);
   // What it is, the directory above says without following a link: nothing outside the tree is touched.

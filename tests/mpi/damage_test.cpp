@@ -1,5 +1,7 @@
 // What several ranks make of damage, of a lost directory and of another number of ranks. (What one process makes of
 // every byte of a file is in faults_test.cpp.)
+#include <sys/stat.h>
+
 #include <array>
 #include <random>
 
@@ -135,6 +137,39 @@ TEST_F(damaged, manifest_of_one_node_is_replaced_by_the_other_nodes) {
   for (const char* node : {"/node-0", "/node-1"})
     with_flips(dir_.path() + node + "/local/line-00000002/manifest", 10,
                [&](std::uint64_t at) { EXPECT_EQ(line_that_comes_back(options), 2U) << at; });
+}
+
+/// As if they were missing, they are rebuilt; what stood in the place of a line's directory is kept beside it.
+TEST_F(damaged, names_of_a_line_that_are_other_things_are_made_again) {
+  if (size_of() < 3) GTEST_SKIP() << "fewer than three nodes cannot lose one";
+  const std::string line = "/node-1/local/line-00000002";
+  const auto in_place_of = [&](const std::string& path, const char* what) {
+    fs::remove_all(path);
+    if (std::string(what) == "directory") {
+      fs::create_directories(path + "/in it");
+      std::ofstream(path + "/in it/notes") << "mine";
+    } else if (std::string(what) == "pipe") {
+      ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    } else {
+      std::ofstream(path) << "mine";
+    }
+  };
+  for (const auto& [name, what] : {std::pair<std::string, const char*>{"/rank-00001.h5", "directory"},
+                                   {"/parity-00000-of-rank-00001", "directory"},
+                                   {"/manifest", "directory"},
+                                   {"/rank-00001.h5", "pipe"},
+                                   {"", "file"},
+                                   {"", "pipe"}}) {
+    const SharedDirectory dir;
+    const auto options = with(usual(dir.path()), {{"levels", "local"},
+                                                  {"nodes", std::to_string(size_of())},
+                                                  {"local.redundancy", "rs(" + std::to_string(size_of() - 1) + ",1)"}});
+    write_lines(options, 2);
+    once([&] { in_place_of(dir.path() + line + name, what); });
+    EXPECT_EQ(line_that_comes_back(options), 2U) << name << " is a " << what;
+    EXPECT_EQ(damage_in(options), 0U) << name << " is a " << what;
+    EXPECT_EQ(fs::exists(dir.path() + line + ".aside-1"), name.empty()) << what;
+  }
 }
 
 TEST_F(damaged, file_of_many_ranks_gives_the_older_line_to_all_of_them) {

@@ -200,6 +200,69 @@ TEST(directory, that_may_not_be_written_is_refused) {
   fs::permissions(dir.path(), fs::perms::owner_all);
 }
 
+/// As another user than root, who may do everything. False: nobody else can be had here.
+bool is_nobody_in(const std::string& dir) {
+  return geteuid() != 0 || (chown(dir.c_str(), 65534, 65534) == 0 && seteuid(65534) == 0);
+}
+
+/// Three lines are written, of which one is retired then, `spoil` does something to the directory of it, or of another
+/// one; a run resumes, and writes two more. "resumed LINE, COMMITTED committed, FAILED failed".
+std::string goes_on_after(const Options& opts, const std::function<void()>& spoil) {
+  write_lines(opts, 3);
+  spoil();
+  State state = state_of(-1);
+  Session session(alone, opts);
+  state.protect(session);
+  const auto line = session.resume().line;
+  if (!(state == state_of(static_cast<std::int64_t>(line)))) return "the line came back wrong";
+  for (int i = 0; i < 2; ++i) session.checkpoint(now), session.wait();
+  const auto status = session.status();
+  return "resumed " + std::to_string(line) + ", " + std::to_string(status.committed) + " committed, " +
+         std::to_string(status.failed) + " failed";
+}
+
+TEST(directory, of_a_line_that_may_not_be_read_costs_that_line_and_no_other) {
+  for (const auto& [spoilt, line] : {std::pair{1, "3"}, {2, "3"}, {3, "2"}}) {
+    const Directory dir;
+    const std::string place = line_dir(dir.path(), spoilt);
+    const auto said = said_by_child([&] {
+      if (!is_nobody_in(dir.path())) return std::string("skip");
+      return goes_on_after(options(dir.path(), {{"log", "normal"}}), [&] { fs::permissions(place, fs::perms::none); });
+    });
+    if (said == "skip") GTEST_SKIP();
+    EXPECT_EQ(said, std::string("resumed ") + line + ", 2 committed, 0 failed") << spoilt;
+    EXPECT_TRUE(fs::exists(place)) << "it is left as it is";
+  }
+}
+
+/// The line is given up otherwise, and each one after it.
+TEST(directory, that_is_retired_and_cannot_be_used_again_is_passed_over) {
+  const std::vector<std::function<void(const std::string&)>> spoilers{
+      [](const auto& place) { fs::permissions(place, fs::perms::owner_read | fs::perms::owner_exec); },
+      [](const auto& place) {
+        fs::create_directory(place + "/mine");
+        write_text(place + "/mine/notes", "mine");
+        fs::permissions(place + "/mine", fs::perms::owner_read | fs::perms::owner_exec);
+      },
+      [](const auto& place) {
+        fs::permissions(place + "/rank-00000.h5", fs::perms::owner_read);
+        fs::permissions(place, fs::perms::owner_read | fs::perms::owner_exec);
+      },
+  };
+  for (std::size_t i = 0; i < spoilers.size(); ++i) {
+    const Directory dir;
+    const std::string place = line_dir(dir.path(), 1);
+    const auto said = said_by_child([&] {
+      if (!is_nobody_in(dir.path())) return std::string("skip");
+      return goes_on_after(options(dir.path()), [&] { spoilers[i](place); });
+    });
+    if (said == "skip") GTEST_SKIP();
+    EXPECT_EQ(said, "resumed 3, 2 committed, 0 failed") << i;
+    EXPECT_TRUE(fs::exists(place)) << i;
+    EXPECT_EQ(fs::exists(place + "/mine"), i == 1) << i;
+  }
+}
+
 TEST(directory, that_is_removed_costs_the_checkpoint_and_not_the_run) {
   const Directory dir;
   const auto opts = options(dir.path() + "/gone",
