@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import median
 
+from .lines import Problem, open_to_read
+
 ENDS = {"end", "stop"}
 NUMBERS = {
     *("time", "ranks", "nodes", "attempt", "status", "signal", "seconds", "since_first_end", "repairs", "lost"),
@@ -168,8 +170,9 @@ def _time(event: dict) -> float:
 
 def _events(directory: Path) -> list[dict]:
     try:
-        lines = (directory / "events.jsonl").read_text(errors="replace").splitlines()
-    except OSError:  # none, or not for us
+        with open_to_read(directory / "events.jsonl") as file:
+            lines = file.read().decode(errors="replace").splitlines()
+    except (OSError, Problem):  # none, or not for us
         return []
     return [event for event in map(_event, lines) if event]
 

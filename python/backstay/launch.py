@@ -8,6 +8,7 @@ directory.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import resource
@@ -29,7 +30,7 @@ from pathlib import Path
 from . import guard
 from .history import ENDS, human_seconds, named_sessions, read_history, with_numbers
 from .job import Job, check
-from .lines import COMPANIONS, LEVELS, Problem, newest_whole, open_directory, read_lines
+from .lines import COMPANIONS, LEVELS, Problem, newest_whole, open_directory, open_to_read, read_lines
 from .locks import holder_of, is_held, locked_for_run
 from .mpirun import Ending, LaunchError, ending
 
@@ -77,17 +78,22 @@ class Events:
 
     def __init__(self, directory: Path):
         self.path = directory / "events.jsonl"
+        self.said: set[str] = set()
 
     def add(self, event: str, **values: object) -> None:
         line = json.dumps({"time": round(time.time(), 6), "event": event, **values}) + "\n"
         try:
-            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+            # A pipe that nobody reads fails, and is not waited for.
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o666)
             try:
                 os.write(descriptor, line.encode())
             finally:
                 os.close(descriptor)
         except OSError as problem:  # the job matters more than its diary
-            say(f"could not write {self.path}: {problem.strerror}.")
+            why = "it is a pipe that nobody reads" if problem.errno == errno.ENXIO else problem.strerror
+            if why not in self.said:
+                say(f"could not write {self.path}: {why}.")
+            self.said.add(why)
 
     def size(self) -> int:
         try:
@@ -98,10 +104,10 @@ class Events:
     def since(self, offset: int) -> list[dict]:
         """The events after `offset`; a line that is not JSON was torn by a crash and is passed over."""
         try:
-            with self.path.open("rb") as file:
+            with open_to_read(self.path) as file:
                 file.seek(offset)
                 lines = file.read().splitlines()
-        except OSError:
+        except (OSError, Problem):
             return []
         return [event for line in lines if (event := with_numbers(_json(line))) is not None]
 

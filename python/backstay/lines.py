@@ -980,10 +980,17 @@ def expected_instances(line: Line, file: DataFile) -> Iterator[Instance]:
             continue
         name = file.copy_name if is_copy else file.name
         places = sorted(line.searched_holdings, key=lambda h: h.root.node != node)
-        there = [h.path / name for h in places if (h.path / name).exists()]
+        there = [h.path / name for h in places if _is_there(h.path / name)]
         if not there:
             yield _missing(line, node, name, is_copy)
         yield from (Instance(path, is_copy) for path in there)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # its directory may not be looked into: _missing() says so
+        return False
 
 
 def _missing(line: Line, node: int, name: str, is_copy: bool) -> Instance:
@@ -991,10 +998,17 @@ def _missing(line: Line, node: int, name: str, is_copy: bool) -> Instance:
     if not at_node:
         why = f"it is missing: the directory of node {node} is not there, or has nothing of this line"
         return Instance(Path(f"node-{node}") / name, is_copy, why)
-    why = (
-        "the manifest beside it is another one" if at_node[0].manifest not in (None, line.manifest) else "it is missing"
-    )
-    return Instance(at_node[0].path / name, is_copy, why)
+    path = at_node[0].path / name
+    why = "the manifest beside it is another one" if at_node[0].manifest not in (None, line.manifest) else ""
+    return Instance(path, is_copy, why or _why_not_open(path) or "it is missing")
+
+
+def _why_not_open(path: Path) -> str:
+    try:
+        open_to_read(path).close()
+    except Problem as problem:
+        return str(problem)
+    return ""
 
 
 def _quick_problem(instance: Instance, file: DataFile) -> str:

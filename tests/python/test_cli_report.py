@@ -1,6 +1,7 @@
 """`backstay report`: what became of a job, from events."""
 
 import json
+import os
 from html.parser import HTMLParser
 
 import pytest
@@ -278,3 +279,9 @@ def test_what_is_no_job_s_directory_is_told(tmp_path):
         backstay("report", tmp_path / "ck", "-o", tmp_path / "ck/shared/x")
     )
     assert "named" in backstay("report", f"{tmp_path / 'ck'}@3").err
+
+
+def test_a_pipe_in_place_of_the_events_is_not_waited_for(tmp_path):
+    Checkpoint(line=1, ranks=2, nodes=1).replicated("x", 1.0).write(tmp_path, "shared")
+    os.mkfifo(tmp_path / "events.jsonl")
+    assert "has no events" in sentence_of(backstay("report", tmp_path))

@@ -1,7 +1,10 @@
 """`backstay verify`."""
 
+import contextlib
 import os
 import shutil
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -131,15 +134,48 @@ def test_a_lines_directory_that_cannot_be_read_is_damage(tmp_path):
     assert ended.status == 1 and "Line 2 (shared): the manifest" in ended.out and "cannot be used" in ended.out
 
 
+@contextlib.contextmanager
+def directory_of_nobody():
+    """Where the superuser looks on as another user, who may not read everything."""
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o777)
+        was = os.geteuid()
+        if was == 0:
+            os.seteuid(65534)
+        try:
+            yield Path(place) / "ck"
+        finally:
+            if was == 0:
+                os.seteuid(0)
+
+
 @pytest.mark.parametrize("name", ["shared", "node-1/partner", "node-0", "shared/line-00000001"])
-def test_what_may_not_be_read_is_not_in_order(tmp_path, name):
-    line_at_every_level(tmp_path)
-    os.chmod(tmp_path / name, 0)
-    if os.access(tmp_path / name, os.R_OK):
-        pytest.skip("the superuser may read everything")
-    ended = backstay("verify", tmp_path)
-    os.chmod(tmp_path / name, 0o700)
+def test_what_may_not_be_read_is_not_in_order(name):
+    with directory_of_nobody() as ck:
+        line_at_every_level(ck)
+        os.chmod(ck / name, 0)
+        ended = backstay("verify", ck)
+        os.chmod(ck / name, 0o700)
     assert ended.status == 1 and "no damage" not in ended.out
+
+
+@pytest.mark.parametrize("level", ["shared", "partner", "local"])
+def test_a_directory_of_one_line_that_may_not_be_read_is_named_and_hides_nothing_else(level):
+    with directory_of_nobody() as ck:
+        line_at_every_level(ck)
+        line_at_every_level(ck, 2)
+        place = ck / ("" if level == "shared" else "node-1") / level / "line-00000002"
+        os.chmod(place, 0)
+        listed = backstay("ls", ck)
+        verified = backstay("verify", ck)
+        last = backstay("verify", ck, "--level", level, "--json").json["lines"][-1]
+        pruned = backstay("prune", ck, "--keep", "1", "--dry-run")
+        os.chmod(place, 0o700)
+    assert listed.status == 0 and listed.out.count("whole") >= 5, listed
+    assert verified.status == 1 and f"{place}" in verified.out and "Permission denied" in verified.out
+    assert "missing" not in verified.out
+    assert (last["line"], last["whole"]) == (1, True)
+    assert pruned.status == 0, pruned
 
 
 def test_what_a_node_still_has_that_the_job_has_left_is_no_damage(tmp_path):
@@ -148,7 +184,7 @@ def test_what_a_node_still_has_that_the_job_has_left_is_no_damage(tmp_path):
     shutil.rmtree(tmp_path / "node-1/local/line-00000001")
     ended = backstay("verify", tmp_path)
     assert ended.status == 0 and "Line 1 (local) was retired by nodes that the job went on with" in ended.out
-    assert "left behind" in backstay("ls", tmp_path).out
+    assert "left behind by 1 node, and retired by the others" in backstay("ls", tmp_path).out
     assert "removed: line 1 (local) (left behind)" in backstay("prune", tmp_path, "--keep", "1").out
     assert backstay("verify", tmp_path).status == 0 and not (tmp_path / "node-0/local/line-00000001").exists()
 

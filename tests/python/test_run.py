@@ -181,6 +181,14 @@ def test_job_that_ends_well_is_launched_once(tmp_path, app, launcher):
     assert events(tmp_path, "launch")[0]["ranks"] == 2
 
 
+def test_a_pipe_in_place_of_the_events_is_not_waited_for(tmp_path, app):
+    (tmp_path / "ck").mkdir()
+    os.mkfifo(tmp_path / "ck" / "events.jsonl")
+    ended = run(tmp_path, "-n", 2, "--", app, 4)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count("ck/events.jsonl: it is a pipe that nobody reads") == 1, ended.stderr
+
+
 def test_killed_rank_is_followed_by_a_launch_without_the_kill(tmp_path, app, launcher):
     done = run(tmp_path, "-n", 3, "--kill", "1@12", "--mpirun", launcher, "--", app, 40)
     assert done.returncode == 0, done.stderr

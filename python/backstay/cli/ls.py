@@ -135,7 +135,9 @@ def _state(opened: Directory, line: Line) -> Text:
     if line.unfinished:
         return Text("retired" if line.retired else "unfinished", style="dim")
     if line.left_behind:
-        return Text("left behind by a node that is out of the job", style="dim")
+        return Text(
+            f"left behind by {common.plural(len(line.holdings), 'node')}, and retired by the others", style="dim"
+        )
     if not line.whole:
         return Text(f"not whole: {_short(opened, line.why)}", style="red")
     if line.notes:
