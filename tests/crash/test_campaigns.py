@@ -107,6 +107,23 @@ def test_a_process_whose_last_checkpoint_is_not_written_ends_with_another_status
     assert ended.status not in (0, 124), ended.err
 
 
+@pytest.mark.parametrize("program", ["tests/crash/looper 100", "apps/clover3d/clover3d_fortran"], ids=["c", "fortran"])
+def test_so_does_one_in_c_or_fortran(tmp_path, program):
+    if not (faults.built() / program.split()[0]).exists():
+        pytest.skip("it is not built")
+    stuck = {
+        "LD_PRELOAD": str(faults.built() / "tests" / "crash" / "libfaulty_system.so"), "OMPI_COMM_WORLD_RANK": "0",
+        "FAULTY_UNDER": str(tmp_path / "shared" / "line-"), "FAULTY_KIND": "stuck", "FAULTY_FROM": "0",
+        "FAULTY_COUNT": "1", "FAULTY_SECONDS": "60",
+    }  # fmt: skip
+    options = {"DIR": str(tmp_path), "LEVELS": "shared", "EVERY": "1", "POLICY": "skip", "TIMEOUT": "1"}
+    environment = os.environ | stuck | {f"BACKSTAY_{name}": value for name, value in options.items()}
+    words = [faults.built() / program.split()[0], *program.split()[1:]]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    assert "writing the last checkpoint was not done within 1.00 s (option timeout)" in done.stderr
+    assert done.returncode == 1 and ("sum " in done.stdout or "of 100 steps" in done.stdout), done
+
+
 @needs_mpirun
 def test_a_damaged_line_is_found_between_the_launches(tmp_path):
     ended = kills.Launch(
