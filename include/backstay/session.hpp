@@ -503,7 +503,8 @@ class BACKSTAY_EXPORT Session {
     int exceptions_ = runs_ ? std::uncaught_exceptions() : 0;
   };
   friend struct detail::Scopes;
-  [[nodiscard]] bool may_close() const;
+  [[nodiscard]] bool is_in_call() const;
+  void say_not_closed() const;
   bool enter(Computation computation);
   void leave(bool completed);
   void keep(std::span<std::byte> value, bool of_computation);
@@ -527,8 +528,9 @@ BACKSTAY_EXPORT void end_by_a_signal(int status);
 BACKSTAY_EXPORT bool meet_before_the_end();  ///< false: the job is lost, and MPI_Finalize would not end
 /// For other languages: Session::compute(), whose body is in Python, and what a destructor cannot answer.
 struct Scopes {
-  /// False: the session is asked to close by a callback that it has called, and has said that it does not.
-  static bool may_close(const Session& run) { return run.may_close(); }
+  /// It has called the program, which may not close it there.
+  static bool is_in_call(const Session& run) { return run.is_in_call(); }
+  static void say_not_closed(const Session& run) { run.say_not_closed(); }
   static bool enter(Session& run, Computation computation) { return run.enter(computation); }
   static void leave(Session& run, bool completed) { run.leave(completed); }
   static void keep(Session& run, std::span<std::byte> value, bool of_computation) { run.keep(value, of_computation); }

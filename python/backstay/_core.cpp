@@ -95,6 +95,10 @@ class PySession {
 
   /// Refuses the call `name` while another is under way. Needs the GIL, as call() does.
   void require_no_call(const char* name) const {
+    const bool is_asking = !closed() && backstay::detail::Scopes::is_in_call(*session_);
+    if (caller_ == 0 && is_asking)
+      throw Error(Code::invalid_argument, backstay::cat(name, " was called from within another call of the session, ",
+                                                        "which had called back into the program: that may not"));
     if (caller_ == 0) return;
     throw Error(Code::invalid_argument,
                 caller_ == PyThread_get_thread_ident()
@@ -267,7 +271,7 @@ void loop(PySession& self, const nb::object& body, const nb::object& rolled_back
       if (!e.matches(rolled_back)) throw;
       why = nb::str(e.value()).c_str();
     }
-    if (why) session.rollback(*why);
+    if (why && !self.closed()) session.rollback(*why);
   });
 }
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .lines import Problem, open_to_read
 from .mpirun import LaunchError
 
 if TYPE_CHECKING:
@@ -67,10 +68,10 @@ def summed_up(job: Job) -> Iterator[None]:
 def _sentences(path: Path, begin: int) -> list[str]:
     found, looked_at = {}, 0
     try:
-        with path.open("rb") as file:
+        with open_to_read(path) as file:
             file.seek(begin)
             lines = file.read().splitlines()
-    except OSError:
+    except (OSError, Problem):
         lines = []
     for line in lines:
         event = _event(line)

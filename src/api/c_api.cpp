@@ -382,7 +382,9 @@ int backstay_include_fortran(backstay_session* session, MPI_Fint made, backstay_
 
 void backstay_close(backstay_session* session) {
   (void)guarded(nullptr, [&] {
-    if (session == nullptr || backstay::detail::Scopes::may_close(session->session)) delete session;
+    using backstay::detail::Scopes;
+    if (session != nullptr && Scopes::is_in_call(session->session)) return Scopes::say_not_closed(session->session);
+    delete session;
   });
 }
 

@@ -32,46 +32,52 @@ void keep_for_good(std::shared_ptr<Session::Impl> impl) {
 }  // namespace
 
 Session::~Session() {
-  const bool may_close = impl_->may_close();
-  if (!may_close) api::fail_at_exit();
+  const bool may_close = !impl_->is_in_call();
+  if (!may_close) {
+    impl_->say_not_closed();
+    api::fail_at_exit();
+  }
   if (may_close && impl_->close())
     impl_->end_all();
   else
     keep_for_good(std::move(impl_));
 }
 
-bool Session::may_close() const { return impl_->may_close(); }
+bool Session::is_in_call() const { return impl_->is_in_call(); }
+void Session::say_not_closed() const { impl_->say_not_closed(); }
 int Session::rank() const { return impl_->rank; }
 int Session::size() const { return impl_->size; }
 
 void Session::protect(RegionSpec spec) {
-  impl_->require_may_call("protect()");
-  impl_->require_no_way("protect()");
-  impl_->guard(spec);
-  impl_->end();
+  const auto impl = impl_;  // a callback may destroy the session, against what it is told
+  impl->require_may_call("protect()");
+  impl->require_no_way("protect()");
+  impl->guard(spec);
+  impl->end();
   const std::string trouble = format::why_not_a_region_name(spec.name);
   if (!trouble.empty()) throw Error(Code::invalid_argument, trouble);
   if (spec.name == format::replay_region)
     throw Error(Code::invalid_argument, cat("backstay keeps the name '", spec.name, "' for itself: take another one"));
-  spec.is_static = spec.is_static || impl_->protects_statics;
-  detail::value_or_throw(impl_->require_free(spec));
-  auto& regions = spec.is_static ? impl_->statics() : impl_->regions();
+  spec.is_static = spec.is_static || impl->protects_statics;
+  detail::value_or_throw(impl->require_free(spec));
+  auto& regions = spec.is_static ? impl->statics() : impl->regions();
   const std::string name = spec.name;
   detail::value_or_throw(regions.add(std::move(spec)));
   if (const auto storable = engine::check_storable(regions.specs().back()); !storable) {
     (void)regions.remove(name).ok();
     detail::raise(storable.failure());
   }
-  impl_->note_exchanged(name);
+  impl->note_exchanged(name);
 }
 
 void Session::unprotect(std::string_view name) {
-  impl_->require_may_call("unprotect()");
-  impl_->require_no_way("unprotect()");
-  impl_->decide();
-  const bool is_static = impl_->statics().find(name) != nullptr;
-  detail::value_or_throw((is_static ? impl_->statics() : impl_->regions()).remove(name));
-  impl_->note_exchanged(std::string(name));
+  const auto impl = impl_;
+  impl->require_may_call("unprotect()");
+  impl->require_no_way("unprotect()");
+  impl->decide();
+  const bool is_static = impl->statics().find(name) != nullptr;
+  detail::value_or_throw((is_static ? impl->statics() : impl->regions()).remove(name));
+  impl->note_exchanged(std::string(name));
 }
 
 Session::AsStatic::AsStatic(Session& run) : run_(run) { run_.impl_->protects_statics = true; }
@@ -99,10 +105,7 @@ void Session::protect(std::string_view name, Callbacks callbacks) {
   protect(std::move(spec));
 }
 
-void Session::init(const std::function<void()>& phase) {
-  const auto kept = impl_;  // `phase` may close the session
-  kept->init(phase);
-}
+void Session::init(const std::function<void()>& phase) { impl_->init(phase); }
 Outcome Session::checkpoint() { return impl_->checkpoint(false); }
 Outcome Session::checkpoint(Now) { return impl_->checkpoint(true); }
 Resumed Session::resume() { return impl_->resume(); }
@@ -117,9 +120,10 @@ Computation Session::declare(const std::string& name, const std::vector<Access>&
   return impl_->declare(name, accesses);
 }
 bool Session::begin(Computation computation) {
-  impl_->require_may_call("begin()");
-  impl_->end();
-  return impl_->begin(computation, false);
+  const auto impl = impl_;
+  impl->require_may_call("begin()");
+  impl->end();
+  return impl->begin(computation, false);
 }
 void Session::end() {
   impl_->require_may_call("end()");
@@ -145,10 +149,11 @@ void Session::loop(const std::function<void()>& body) {
 }
 
 void Session::rollback(const std::string& why) {
-  impl_->require_may_call("rollback()");
-  impl_->require_no_init("rollback()");
-  if (!impl_->looping()) throw Error(Code::invalid_argument, "rollback() was called outside loop(): " + why);
-  impl_->decide();
+  const auto impl = impl_;
+  impl->require_may_call("rollback()");
+  impl->require_no_init("rollback()");
+  if (!impl->looping()) throw Error(Code::invalid_argument, "rollback() was called outside loop(): " + why);
+  impl->decide();
   throw detail::RolledBack{why};
 }
 

@@ -309,6 +309,7 @@ void Session::Impl::guard(RegionSpec& spec) {
   guard_one(in_call_, spec.save);
   guard_one(in_call_, spec.load);
   guard_one(in_call_, spec.redistribute);
+  guard_one(in_call_, spec.delivered);
 }
 
 /// Ranks that differ in `every` or `levels` would wait for each other in different calls.
@@ -851,12 +852,10 @@ namespace {
     "this rank was refused a computation, and not all others came to close the session: this process ends";
 }  // namespace
 
-bool Session::Impl::may_close() const {
-  if (in_call_)
-    journal_->insist(
-        "the session was to be closed from within checkpoint() or resume(), or another call that asks a callback, and "
-        "was not: close it behind that call");
-  return !in_call_;
+void Session::Impl::say_not_closed() const {
+  journal_->insist(
+      "the session was to be closed from within checkpoint() or resume(), or another call that calls the program, and "
+      "was not: close it behind that call");
 }
 
 void Session::Impl::meet_to_close() {

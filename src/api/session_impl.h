@@ -97,8 +97,9 @@ class Session::Impl {
     if (!engine_ || is_closed_)
       throw Error(ended_by_.code, cat(call, " was called behind the end of the session: ", ended_by_.what));
   }
-  /// False, and said: a callback is to return to a call of the session first.
-  [[nodiscard]] bool may_close() const;
+  /// A call of the session is under way that has called the program, and uses the session when that returns.
+  [[nodiscard]] bool is_in_call() const { return in_call_ || in_init_; }
+  void say_not_closed() const;
   /// What the program gives to be called may not call the session.
   void guard(RegionSpec& spec);
   /// A line is put back, at the place, into what was protected when the way began.
@@ -197,10 +198,9 @@ class Session::Impl {
   std::size_t phases_ = 0;   // calls of init() that this rank has behind it
 #endif
   bool in_init_ = false;
-  bool is_closed_ = false;
+  bool is_closed_ = false;  // perhaps inside the body of loop()
   Failure ended_by_{Code::internal, "it is not open"};
-  /// Where the program's own code has closed the session inside of it, there is nothing to go on with.
-  void require_not_closed(const char* inside) const;
+  void require_not_closed_in_body() const;
   bool meet_at_the_end(bool finished);
   bool is_lost_ = false;        // ranks are missing, and nobody can take their places
   bool left_by_error_ = false;  // this rank has left loop(); of the others nothing is known

@@ -102,7 +102,6 @@ void Session::Impl::record_together(const std::function<void()>& phase) {
       record(phase);
       finished = !has_heard_of_a_loss();
     } catch (...) {
-      if (is_closed_) throw;
       left_by_error_ = !has_heard_of_a_loss();
       if (left_by_error_) throw;
     }
@@ -117,7 +116,6 @@ void Session::Impl::record(const std::function<void()>& phase) {
   value_or_throw(message_log::start_recording(user_comm, [this](const auto& sentence) { journal_->say(sentence); }));
   try {
     phase();
-    require_not_closed("the phase of init()");
   } catch (...) {
     (void)message_log::stop_recording().ok();
     throw;

@@ -58,13 +58,14 @@ void Session::Impl::loop(const std::function<void()>& body) {
     std::exception_ptr left_by;
     try {
       body();
-      require_not_closed("the body of loop()");
+      require_not_closed_in_body();
       require_arrival();
       if (loops_ == 1) forget_way();
       engine_->give_up_undecided(outside);
       if (loops_ > 1) return;
       finished = !has_heard_of_a_loss();  // a program that looks at no error code may come here after a loss
     } catch (const detail::RolledBack& back) {
+      require_not_closed_in_body();
       journal_->say("rolled back: " + back.why);
       forget_what_it_protected();
       continue;
@@ -84,9 +85,9 @@ void Session::Impl::loop(const std::function<void()>& body) {
   }
 }
 
-void Session::Impl::require_not_closed(const char* inside) const {
+void Session::Impl::require_not_closed_in_body() const {
   if (is_closed_)
-    throw Error(Code::invalid_argument, cat("the session was closed inside ", inside, ": close it behind that"));
+    throw Error(Code::invalid_argument, "the session was closed inside the body of loop(): close it behind that");
 }
 
 std::function<void()> Session::Impl::what_was_protected() {
@@ -493,9 +494,13 @@ bool Session::Impl::meet_at_the_end(bool finished) {
         "repair? Take comm() and make others from it inside loop()");
   try {
     start_with_crew();
-  } catch (const Error&) {  // of all ranks alike
+  } catch (const Error& e) {
     engine_.reset();
-    let_spares_go();
+    const bool together = e.code() != Code::comm && e.code() != Code::timeout && e.code() != Code::rank_lost;
+    if (together)
+      let_spares_go();
+    else
+      finalize_ = false;  // it would wait for the others
     throw;
   }
   must_resume_ = true;

@@ -303,6 +303,14 @@ TEST_F(SessionTest, no_callback_may_make_any_call_of_the_session) {
   EXPECT_EQ(run.checkpoint(now), Outcome::taken);
   run.wait();
   EXPECT_TRUE(run.resume());
+  run.begin(loop);  // what is still to be decided of "memory" is, before it may change
+  run.end();
+  run.checkpoint();
+  run.declare("another", {writes("memory")});
+  run.compute(run.declare("another", {writes("memory")}), [] {});
+  run.checkpoint();
+  run.wait();
+  EXPECT_EQ(run.verify().damage.size(), 0U);
   EXPECT_GT(callbacks, 3);
   EXPECT_EQ(refused, callbacks * static_cast<int>(calls.size()));
   EXPECT_NO_THROW(run.protect("y", y)) << "outside of them all is as before";
@@ -373,6 +381,49 @@ TEST_F(SessionTest, a_session_that_is_closed_inside_of_its_loop_ends_it_with_an_
   run.protect("x", x);
   EXPECT_EQ(run.resume().line, 2U);
   EXPECT_EQ(x, 3);
+}
+
+TEST_F(SessionTest, a_body_that_is_rolled_back_out_of_its_session_is_not_run_again) {
+  auto run = std::make_unique<Session>(alone, options());
+  int times = 0;
+  std::string said;
+  try {
+    run->loop([&] {
+      ++times;
+      const std::unique_ptr<Session> mine = std::move(run);
+      mine->rollback("back");
+    });
+  } catch (const Error& e) {
+    said = e.what();
+  }
+  EXPECT_EQ(times, 1);
+  EXPECT_NE(said.find("the session was closed inside the body of loop()"), std::string::npos) << said;
+}
+
+TEST_F(SessionTest, a_session_that_the_phase_of_init_destroys_is_said_not_to_be_closed) {
+  auto run = std::make_unique<Session>(alone, options({{"log", "normal"}}));
+  ::testing::internal::CaptureStderr();
+  run->init([&] { run.reset(); });
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("the session was to be closed from within"), std::string::npos) << said;
+  EXPECT_TRUE(api::take_back_failure());
+}
+
+TEST_F(SessionTest, a_session_that_is_destroyed_as_protect_looks_at_memory_is_said_not_to_be_closed) {
+  auto run = std::make_unique<Session>(alone, options({{"log", "normal"}}));
+  double x = 0;
+  RegionSpec region;
+  region.name = "x";
+  region.type = type_of<double>();
+  region.view = [&] {
+    run.reset();
+    return detail::dense_view(&x, {}, sizeof x);
+  };
+  ::testing::internal::CaptureStderr();
+  run->protect(region);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("the session was to be closed from within"), std::string::npos) << said;
+  EXPECT_TRUE(api::take_back_failure());
 }
 
 TEST_F(SessionTest, a_session_that_a_callback_destroys_is_said_not_to_be_closed) {

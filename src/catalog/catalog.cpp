@@ -97,23 +97,33 @@ Result<void> make_names_durable(store::Store& store, const std::string& level) {
   if (lines->empty()) return {};
   for (auto line : *lines) {
     const auto synced = store.sync_dir(line_dir(level, line));
-    if (!synced && store.list(line_dir(level, line))) return synced;  // of one that cannot be read nothing is used
+    if (!synced && synced.failure().code != Code::permission) return synced;  // of one not to be read nothing is used
   }
   return store.sync_dir(level);
 }
 
 namespace {
-/// Whether a retired directory can take a line: all in it can be overwritten or removed, and more can be put into it.
-/// One that cannot is passed over, or it would cost each line that is to come.
-bool can_be_used_again(store::Store& store, const std::string& dir) {
-  const auto entries = store.list(dir);
-  if (!entries) return false;
-  for (const auto& entry : *entries) {
-    const std::string path = dir + "/" + entry.name;
-    if (!entry.is_dir && store.open_to_write(path)) continue;
-    if (!store::remove_tree(store, path)) return false;
+/// Under a name that none of ours has: what is in the way, and is not ours to remove or cannot be.
+Result<std::string> set_aside(store::Store& store, const std::string& level, std::uint64_t line) {
+  const auto beside = store.list(level);
+  if (!beside) return beside.failure();
+  const std::string dir = line_dir(level, line);
+  for (int i = 1;; ++i) {
+    const std::string aside = cat(dir, ".aside-", i);
+    if (std::ranges::any_of(*beside, [&](const auto& entry) { return level + "/" + entry.name == aside; })) continue;
+    BACKSTAY_TRY(store.rename(dir, aside));
+    return aside;
   }
-  return store.open_to_write(part_path(dir)) && store.remove(part_path(dir));
+}
+
+/// What may not be removed is set aside, or it would cost each line to come.
+Result<void> remove_for_good(store::Store& store, const std::string& level, std::uint64_t line) {
+  auto removed = store::remove_tree(store, line_dir(level, line));
+  if (removed || removed.failure().code != Code::permission) return removed;
+  const auto aside = set_aside(store, level, line);
+  if (!aside) return removed;
+  return fail(removed.failure().code, removed.failure().what, "; it is ", *aside,
+              " from here on, and takes room until ", "it is removed");
 }
 }  // namespace
 
@@ -126,12 +136,14 @@ Result<void> prepare(store::Store& store, const std::string& level, std::uint64_
   const auto retired = unused(store, level, line, whole);
   if (!retired) return retired.failure();
   const std::string dir = line_dir(level, line);
-  const auto is_taken = [&](std::uint64_t old) {
-    return can_be_used_again(store, line_dir(level, old)) && store.rename(line_dir(level, old), dir);
-  };
+  if (store.list(dir) && has_manifest(store, dir))  // of a line that is of no use: its files stay as they are
+    if (const auto aside = set_aside(store, level, line); !aside) return aside.failure();
+  const auto is_taken = [&](std::uint64_t old) { return store.rename(line_dir(level, old), dir).ok(); };
   if (std::find_if(retired->rbegin(), retired->rend(), is_taken) == retired->rend()) {
     BACKSTAY_TRY(make_room(store, level, line));
     BACKSTAY_TRY(store.sync_dir(""));  // the level's own name may be new, too
+  } else {
+    BACKSTAY_TRY(store.remove(part_path(dir)));
   }
   return store.sync_dir(level);
 }
@@ -139,17 +151,15 @@ Result<void> prepare(store::Store& store, const std::string& level, std::uint64_
 Result<void> make_room(store::Store& store, const std::string& level, std::uint64_t line) {
   const std::string dir = line_dir(level, line);
   const auto made = store.make_dir(dir);
-  if (made && store.list(dir)) return {};
+  const auto inside = made ? store.list(dir) : made.failure();
+  if (inside) return {};
   const auto beside = store.list(level);
-  if (!beside || std::ranges::none_of(*beside, [&](const auto& entry) { return level + "/" + entry.name == dir; }))
-    return made;
-  constexpr int most = 100;
-  for (int i = 1; i <= most; ++i)
-    if (const std::string aside = cat(dir, ".aside-", i); !store.open_to_read(aside) && !store.list(aside)) {
-      BACKSTAY_TRY(store.rename(dir, aside));
-      return store.make_dir(dir);
-    }
-  return made ? fail(Code::io, store.where(), "/", dir, " cannot be read: remove it") : made;
+  if (!beside) return inside.failure();
+  const auto there = std::ranges::find_if(*beside, [&](const auto& e) { return level + "/" + e.name == dir; });
+  const bool is_in_the_way = there != beside->end() && (!there->is_dir || inside.failure().code == Code::permission);
+  if (!is_in_the_way) return inside.failure();
+  if (const auto aside = set_aside(store, level, line); !aside) return aside.failure();
+  return store.make_dir(dir);
 }
 
 Result<void> stage(store::Store& store, const std::string& level, std::uint64_t line, ByteView manifest,
@@ -189,7 +199,7 @@ Result<void> retire(store::Store& store, const std::string& level, std::uint64_t
 }
 
 Result<void> give_up(store::Store& store, const std::string& level, std::uint64_t line) {
-  return store::remove_tree(store, line_dir(level, line));
+  return remove_for_good(store, level, line);
 }
 
 Result<void> sweep(store::Store& store, const std::string& level, std::size_t spare,
@@ -198,8 +208,7 @@ Result<void> sweep(store::Store& store, const std::string& level, std::size_t sp
   if (!retired) return retired.failure();
   Result<void> outcome;  // of one that cannot be removed; the others are
   for (std::size_t i = 0; i + spare < retired->size(); ++i)
-    if (auto removed = store::remove_tree(store, line_dir(level, (*retired)[i])); !removed && outcome)
-      outcome = std::move(removed);
+    if (auto removed = remove_for_good(store, level, (*retired)[i]); !removed && outcome) outcome = std::move(removed);
   return outcome;
 }
 

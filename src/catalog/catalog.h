@@ -37,17 +37,17 @@ Result<void> make_names_durable(store::Store& store, const std::string& level);
 // (engine/line_writer). Invariant: a name `manifest` exists only after every byte that it lists is durable in every
 // store, and the files of a directory are overwritten only after its `manifest` is durably gone.
 
-/// A directory for the line: a retired one under a new name, so that its pages are used again, or a new one, where none
-/// can be used. Those of
+/// A directory for the line: a retired one under a new name, so that its pages are used again, or a new one. Those of
 /// the lines in `whole` are left alone even if this store has no manifest of them: a job that died between the renames
 /// of two stores has left a line that is whole by the manifest of the other. Code::limit: nobody would find that number
-/// again.
+/// again. One of that number with a manifest, of a line that is of no use, is set aside.
 Result<void> prepare(store::Store& store, const std::string& level, std::uint64_t line,
                      const std::vector<std::uint64_t>& whole = {});
 /// A directory for a line that is to be rebuilt here, or for a new one: what stands in its place and is none, or cannot
-/// be read, gets the name line-N.aside-1.
+/// be read, gets the name line-N.aside-1, or the next one that is free.
 Result<void> make_room(store::Store& store, const std::string& level, std::uint64_t line);
-/// Removes the line's directory, so that a full store has its room back. Only for a line whose manifest has not been
+/// Removes the line's directory, so that a full store has its room back; one that may not be removed is set aside as by
+/// make_room(), so that no later line takes it. Only for a line whose manifest has not been
 /// renamed in any store.
 Result<void> give_up(store::Store& store, const std::string& level, std::uint64_t line);
 /// Removes what a recycled directory holds beyond `files`, makes the names of the files durable, and writes
@@ -60,7 +60,8 @@ Result<void> commit(store::Store& store, const std::string& level, std::uint64_t
 Result<void> adopt(store::Store& store, const std::string& level, std::uint64_t line, ByteView manifest);
 /// Takes the line back: its manifest is durably gone; the directory, if there is one, stays for prepare().
 Result<void> retire(store::Store& store, const std::string& level, std::uint64_t line);
-/// Removes the retired and given-up directories of the level, but for `spare` of them and those of lines in `whole`.
+/// Removes the retired and given-up directories of the level, or sets them aside, but for `spare` of them and those of
+/// lines in `whole`.
 Result<void> sweep(store::Store& store, const std::string& level, std::size_t spare,
                    const std::vector<std::uint64_t>& whole = {});
 

@@ -133,7 +133,7 @@ TEST(catalog, a_directory_that_cannot_be_removed_keeps_no_other_one) {
   for (std::uint64_t line : {1, 2, 3}) ASSERT_TRUE(behind->make_dir(line_dir("shared", line)).ok());
   const auto plan = std::make_shared<store::FaultPlan>();
   const auto store = store::make_faulty_store(behind, plan);
-  plan->fail_nth(store::Operation::remove, 1, {Code::permission, "cannot remove it"});
+  plan->fail_nth(store::Operation::remove, 1, {Code::io, "cannot remove it"});
   const auto swept = sweep(*store, "shared", 0);
   ASSERT_FALSE(swept);
   EXPECT_EQ(swept.failure().what, "cannot remove it");
@@ -155,6 +155,51 @@ TEST(catalog, a_full_store_is_not_taken_for_one_where_something_is_in_the_way) {
   EXPECT_TRUE(make_room(*store, "shared", 4).ok());
   EXPECT_TRUE(store->list("shared/line-00000004")->empty());
   EXPECT_EQ(*store::read_file(*behind, "shared/line-00000004.aside-1", 100), text);
+}
+
+TEST(catalog, what_was_set_aside_is_never_replaced) {
+  const auto store = store::make_memory_store();
+  ASSERT_TRUE(store->make_dir("shared/line-00000004.aside-1").ok());
+  ASSERT_TRUE(store::write_file(*store, "shared/line-00000004.aside-2", text).ok());
+  ASSERT_TRUE(store::write_file(*store, "shared/line-00000004", Bytes(1)).ok());
+  ASSERT_TRUE(make_room(*store, "shared", 4).ok());
+  EXPECT_EQ(*store::read_file(*store, "shared/line-00000004.aside-2", 100), text);
+  EXPECT_EQ(*store::read_file(*store, "shared/line-00000004.aside-3", 100), Bytes(1));
+}
+
+TEST(catalog, a_directory_that_fails_for_a_moment_is_not_set_aside) {
+  const std::shared_ptr<store::Store> behind = store::make_memory_store();
+  write(*behind, 1);
+  const auto plan = std::make_shared<store::FaultPlan>();
+  const auto store = store::make_faulty_store(behind, plan);
+  plan->fail_nth(store::Operation::list, 1, {Code::io, "Input/output error"});
+  EXPECT_FALSE(make_room(*store, "shared", 1));
+  EXPECT_EQ(scan(*behind, "shared")->size(), 1U);
+}
+
+/// Its number may be that of a line in memory that is to be saved before the job ends.
+TEST(catalog, a_line_of_no_use_is_not_written_over) {
+  const auto store = store::make_memory_store();
+  write(*store, 4);
+  ASSERT_TRUE(prepare(*store, "shared", 4).ok());
+  EXPECT_TRUE(scan(*store, "shared")->at(0).manifest.empty());
+  EXPECT_EQ(*store::read_file(*store, "shared/line-00000004.aside-1/manifest", 100), text);
+}
+
+TEST(catalog, what_may_not_be_removed_is_set_aside_and_said_once) {
+  const std::shared_ptr<store::Store> behind = store::make_memory_store();
+  ASSERT_TRUE(behind->make_dir("shared/line-00000001").ok());
+  ASSERT_TRUE(store::write_file(*behind, "shared/line-00000001/mine", text).ok());
+  const auto plan = std::make_shared<store::FaultPlan>();
+  const auto store = store::make_faulty_store(behind, plan);
+  plan->fail_nth(store::Operation::remove, 1, {Code::permission, "cannot remove it"});
+  const auto swept = sweep(*store, "shared", 0);
+  ASSERT_FALSE(swept);
+  EXPECT_NE(swept.failure().what.find("cannot remove it; it is shared/line-00000001.aside-1 from here on"),
+            std::string::npos)
+      << swept.failure().what;
+  EXPECT_TRUE(sweep(*store, "shared", 0).ok());
+  EXPECT_EQ(*store::read_file(*behind, "shared/line-00000001.aside-1/mine", 100), text);
 }
 
 TEST(catalog, the_newest_line_is_never_surplus) {

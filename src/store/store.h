@@ -69,7 +69,7 @@ class Store {
 /// A whole small file. Not atomic; syncs the file, not the directory. Code::corrupt if it is longer than `at_most`.
 Result<void> write_file(Store& store, const std::string& path, ByteView bytes);
 Result<Bytes> read_file(Store& store, const std::string& path, std::uint64_t at_most);
-/// Renames `from` to `to`, and a directory that stands there, as one of backstay does not, is removed before.
+/// Renames `from` to `to`; a directory that stands there, where backstay makes none, is removed before.
 Result<void> put_in_place(Store& store, const std::string& from, const std::string& to);
 /// A directory with all that is in it; fine if it is not there. The root is emptied and stays. Follows no links.
 Result<void> remove_tree(Store& store, const std::string& path);

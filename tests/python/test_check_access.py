@@ -160,3 +160,8 @@ def test_instructions_have_lines_where_the_program_was_built_with_them(tmp_path)
     assert checked_access.source_line(str(tmp_path), 5) == ""
     assert checked_access.source_line(sys.executable, 1) == ""
     assert re.fullmatch(r"|.*:\d+", checked_access.source_line(os.fspath(LIBRARY), 0x2000))
+
+
+def test_a_pipe_in_place_of_the_events_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "events.jsonl")
+    assert checked_access._sentences(tmp_path / "events.jsonl", 0) == checked_access._sentences(tmp_path / "none", 0)

@@ -635,6 +635,38 @@ def test_call_from_within_a_callback_is_refused(start):
     assert told == [Code.invalid_argument] * 5 and run.status().committed == 1
 
 
+def test_no_call_asks_a_callback_that_may_close_the_session(start):
+    """protect() looks at it, and the loop puts back what it found by its `set`."""
+    run, told = start(), []
+    array = np.zeros(3)
+
+    def get():
+        for call in (run.close, run.checkpoint, run.init_done):
+            with pytest.raises(backstay.Error, match="called back into the program|a callback may not") as caught:
+                call()
+            told.append(caught.value.code)
+        return array
+
+    run.protect("x", get=get, set=lambda value: None)
+    assert told and set(told) == {Code.invalid_argument} and not run.closed
+    save(run)
+    assert run.status().committed == 1
+
+
+def test_a_session_that_is_closed_in_the_body_of_loop_ends_it(start):
+    run = start()
+
+    def body():
+        try:
+            run.rollback("back")
+        finally:
+            run.close()
+
+    refused(Code.invalid_argument, lambda: run.loop(body), "closed inside the body of loop()")
+    run = start()
+    refused(Code.invalid_argument, lambda: run.loop(run.close), "closed inside the body of loop()")
+
+
 def test_session_closes_twice_and_at_the_end_of_with(start, tmp_path):
     with backstay.Session(dir=tmp_path / "x", comm=False, log="quiet") as run:
         run.state(step=0)
