@@ -723,6 +723,8 @@ def _read_holding(root: Root, path: Path, level: str, number: int) -> Holding:
     except Problem as problem:
         if problem.kind != "missing":
             holding.why = f"the manifest {path / 'manifest'} cannot be used: {problem}"
+        elif os.path.islink(path) and not os.path.exists(path):
+            holding.why = f"{path} is a link that leads nowhere"
     return holding
 
 
@@ -950,7 +952,7 @@ def _line_dirs(path: Path) -> Iterator[tuple]:
 
 def _may_be_directory(entry: os.DirEntry) -> bool:
     try:
-        return entry.is_dir()
+        return entry.is_dir() or entry.is_symlink()
     except OSError:  # reading its manifest will say why
         return True
 

@@ -294,22 +294,23 @@ void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
 
 namespace {
 template <class Function>
-void guard_one(bool& in_call, std::function<Function>& function) {
+void guard_one(bool& in_call, std::thread::id& caller, std::function<Function>& function) {
   if (!function) return;
-  function = [&in_call, inner = std::move(function)]<class... Arguments>(Arguments&&... arguments) {
+  function = [&in_call, &caller, inner = std::move(function)]<class... Arguments>(Arguments&&... arguments) {
     const detail::Within within(in_call);
+    caller = std::this_thread::get_id();
     return inner(std::forward<Arguments>(arguments)...);
   };
 }
 }  // namespace
 
 void Session::Impl::guard(RegionSpec& spec) {
-  guard_one(in_call_, spec.view);
-  guard_one(in_call_, spec.reshape);
-  guard_one(in_call_, spec.save);
-  guard_one(in_call_, spec.load);
-  guard_one(in_call_, spec.redistribute);
-  guard_one(in_call_, spec.delivered);
+  guard_one(in_call_, caller_, spec.view);
+  guard_one(in_call_, caller_, spec.reshape);
+  guard_one(in_call_, caller_, spec.save);
+  guard_one(in_call_, caller_, spec.load);
+  guard_one(in_call_, caller_, spec.redistribute);
+  guard_one(in_call_, caller_, spec.delivered);
 }
 
 /// Ranks that differ in `every` or `levels` would wait for each other in different calls.

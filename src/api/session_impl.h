@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 
 #include "api/checker.h"
 #include "api/journal.h"
@@ -86,6 +87,9 @@ class Session::Impl {
   }
   /// Refuses `call` from within a function of the program that the session calls, and where the session has ended.
   void require_may_call(const char* call) const {
+    if (in_call_ && caller_ != std::this_thread::get_id())
+      throw Error(Code::invalid_argument, cat(call, " was called while another thread is in a call of this session: ",
+                                              "one thread at a time may, so have them take turns"));
     if (in_call_)
       throw Error(Code::invalid_argument,
                   cat(call, " was called from within checkpoint() or resume(), or another call that asks a callback: ",
@@ -270,6 +274,7 @@ class Session::Impl {
       impl.require_may_call(call);
       impl.end();
       open_memory();
+      impl.caller_ = std::this_thread::get_id();
       impl.in_call_ = true;
     }
     ~InCall() { impl_.in_call_ = false; }
@@ -375,6 +380,7 @@ class Session::Impl {
       reasons_;               // why lines of a level were given up since one was whole
   std::size_t reported_ = 0;  // failures said
   bool in_call_ = false;      // checkpoint() or resume() is under way, which may call the program's functions
+  std::thread::id caller_;    // of that call, where one is under way
   bool stop_said_ = false;
   int loops_ = 0;        // loop() inside loop()
   int loops_begun_ = 0;  // of those that are not inside

@@ -20,8 +20,10 @@ std::optional<std::uint64_t> line_number(const std::string& name) {
 std::string manifest_path(const std::string& dir) { return dir + "/manifest"; }
 std::string part_path(const std::string& dir) { return dir + "/manifest.part"; }
 
-/// The numbers of the level's directories, oldest first.
-Result<std::vector<std::uint64_t>> directories(store::Store& store, const std::string& level) {
+enum class Links { followed, left_out };
+
+/// The numbers of the level's directories, oldest first. A person may have moved one to another disk, and left a link.
+Result<std::vector<std::uint64_t>> directories(store::Store& store, const std::string& level, Links links) {
   const auto entries = store.list(level);
   std::vector<std::uint64_t> lines;
   if (!entries) {
@@ -29,8 +31,9 @@ Result<std::vector<std::uint64_t>> directories(store::Store& store, const std::s
     return entries.failure();
   }
   for (const auto& entry : *entries)
-    if (const auto line = line_number(entry.name);
-        line && entry.is_dir && line_dir(level, *line) == level + "/" + entry.name)
+    if (const auto line = line_number(entry.name); line &&
+                                                   (entry.is_dir || (entry.is_link && links == Links::followed)) &&
+                                                   line_dir(level, *line) == level + "/" + entry.name)
       lines.push_back(*line);
   std::sort(lines.begin(), lines.end());
   return lines;
@@ -46,7 +49,7 @@ bool has_manifest(store::Store& store, const std::string& dir) {
 /// ended.
 Result<std::vector<std::uint64_t>> unused(store::Store& store, const std::string& level, std::uint64_t before,
                                           const std::vector<std::uint64_t>& whole) {
-  const auto lines = directories(store, level);
+  const auto lines = directories(store, level, Links::left_out);
   if (!lines) return lines.failure();
   std::vector<std::uint64_t> out;
   for (auto line : *lines) {
@@ -60,15 +63,16 @@ Result<std::vector<std::uint64_t>> unused(store::Store& store, const std::string
 std::string line_dir(const std::string& level, std::uint64_t line) { return cat(level, "/", prefix, padded(line, 8)); }
 
 Result<std::vector<Holding>> scan(store::Store& store, const std::string& level) {
-  const auto lines = directories(store, level);
+  const auto lines = directories(store, level, Links::followed);
   if (!lines) return lines.failure();
   std::vector<Holding> out;
   for (auto line : *lines) {
     Holding holding{line, {}, {}};
     const auto entries = store.list(line_dir(level, line));
     if (!entries) {
-      if (entries.failure().code == Code::not_found) continue;  // removed since by someone else
-      holding.unreadable = entries.failure().what;
+      holding.unreadable = entries.failure().code != Code::not_found ? entries.failure().what
+                                                                     : cat(store.where(), "/", line_dir(level, line),
+                                                                           " is gone, or a link that leads nowhere");
       holding.manifest = Bytes(1);  // it may have one
       out.push_back(std::move(holding));
       continue;
@@ -92,12 +96,13 @@ Result<std::vector<Holding>> scan(store::Store& store, const std::string& level)
 }
 
 Result<void> make_names_durable(store::Store& store, const std::string& level) {
-  const auto lines = directories(store, level);
+  const auto lines = directories(store, level, Links::followed);
   if (!lines) return lines.failure();
   if (lines->empty()) return {};
   for (auto line : *lines) {
     const auto synced = store.sync_dir(line_dir(level, line));
-    if (!synced && synced.failure().code != Code::permission) return synced;  // of one not to be read nothing is used
+    const Code code = synced ? Code::ok : synced.failure().code;  // of one that cannot be read nothing is used
+    if (code != Code::ok && code != Code::permission && code != Code::not_found) return synced;
   }
   return store.sync_dir(level);
 }

@@ -221,24 +221,34 @@ class LineWriter {
   /// Writes this rank's area and, as the first of its file, the frame; makes the partner's copy, or parity. Failures
   /// are returned and kept as lay_out() does.
   Result<void> write_data() {
+    // The others of its file open it when they have heard from the first one.
+    if (first_of_group()) open();
     const auto layout = lay_out();
     if (!layout) return layout.failure();
+    if (!first_of_group()) open();
     if (written_) written_ = write_file(*layout);
     BACKSTAY_TRY(write_copies(*layout));
     return write_parities(*layout);
   }
 
-  Result<void> write_file(const Layout& layout) {
+  void open() {
     auto file = level_.store->open_to_write(path());
-    if (!file) return file.failure();
-    BACKSTAY_TRY((*file)->write_at(layout.area_offset, checkpoint_.capture.bytes()));
+    if (file)
+      file_ = std::move(*file);
+    else if (written_)
+      written_ = file.failure();
+  }
+
+  Result<void> write_file(const Layout& layout) {
+    const auto file = std::move(file_);
+    BACKSTAY_TRY(file->write_at(layout.area_offset, checkpoint_.capture.bytes()));
     if (layout.frame) {
       const auto& frame = *layout.frame;
-      BACKSTAY_TRY((*file)->write_at(0, frame.front));
-      BACKSTAY_TRY((*file)->write_at(frame.tail_offset, frame.tail));
-      BACKSTAY_TRY((*file)->resize(frame.size));
+      BACKSTAY_TRY(file->write_at(0, frame.front));
+      BACKSTAY_TRY(file->write_at(frame.tail_offset, frame.tail));
+      BACKSTAY_TRY(file->resize(frame.size));
     }
-    return (*file)->sync();
+    return file->sync();
   }
 
   /// A level with copies or parity has a file for each rank: every rank has a frame.
@@ -347,6 +357,7 @@ class LineWriter {
   comm::Comm& comm_;
   std::string dir_;
   Result<void> written_;
+  std::unique_ptr<store::File> file_;  // that has this rank's area
   FileFacts my_facts_;
   std::vector<FileFacts> facts_;               // one for each group
   std::vector<format::GroupOfParity> parity_;  // empty: a level without

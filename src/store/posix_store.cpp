@@ -33,11 +33,24 @@ Result<void> sync_directory(const std::string& path) {
   return system_failure("sync directory", path, errno);
 }
 
+/// It is a hard link, or a link to a file or to nothing.
+bool has_other_names(const std::string& path) {
+  struct stat about{}, target{};
+  if (::lstat(path.c_str(), &about) != 0) return false;
+  if (!S_ISLNK(about.st_mode)) return S_ISREG(about.st_mode) && about.st_nlink > 1;
+  return ::stat(path.c_str(), &target) != 0 || S_ISREG(target.st_mode);
+}
+
 /// Makes the last part of `path`; fine if it is a directory already.
 Result<void> make_one(const std::string& path) {
   if (::mkdir(path.c_str(), dir_mode) == 0) return {};
   const int error = errno;
   if (error == EEXIST && is_directory(path)) return {};
+  struct stat about{};
+  if (error == EEXIST && ::stat(path.c_str(), &about) != 0 && errno == ENOENT)
+    return fail(Code::io, "cannot make directory ", path,
+                ": a link of that name leads nowhere; make what it leads to, ",
+                "as by mounting its disk, or remove the link");
   return system_failure("make directory", path, error == EEXIST ? ENOTDIR : error);
 }
 
@@ -73,8 +86,9 @@ Result<std::vector<Entry>> read_entries(DIR* dir, const std::string& full) {
       if (errno == ENOENT) continue;  // removed since by someone else
       return system_failure("look at", cat(full, "/", name), errno);
     }
-    const bool is_dir = S_ISDIR(about.st_mode);
-    entries.push_back({name, is_dir, is_dir ? 0 : static_cast<std::uint64_t>(about.st_size)});
+    const bool is_link = S_ISLNK(about.st_mode), is_dir = S_ISDIR(about.st_mode);
+    if (is_link && ::fstatat(::dirfd(dir), name.c_str(), &about, 0) != 0) about = {};
+    entries.push_back({name, is_dir, S_ISREG(about.st_mode) ? static_cast<std::uint64_t>(about.st_size) : 0, is_link});
   }
   if (errno != 0) return system_failure("list", full, errno);
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
@@ -91,6 +105,10 @@ class PosixStore final : public Store {
 
   Result<std::unique_ptr<File>> open_to_write(const std::string& path) override {
     forget_removed();
+    BACKSTAY_TRY(check_path(path));
+    const std::string place = full(path);
+    if (has_other_names(place) && ::unlink(place.c_str()) != 0 && errno != ENOENT)
+      return system_failure("remove", place, errno);
     return open(path, O_RDWR | O_CREAT, mapped_);  // no O_TRUNC: pages and blocks are used again
   }
 

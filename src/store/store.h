@@ -37,7 +37,8 @@ class File {
 struct Entry {
   std::string name;  ///< last component
   bool is_dir = false;
-  std::uint64_t size = 0;
+  std::uint64_t size = 0;  ///< where it is a link, of what it leads to
+  bool is_link = false;    ///< to whatever: no directory and no file of its own
 };
 
 /// Paths are relative to the store's root, with '/'; "" is the root; Code::invalid_argument for one that leads out of
@@ -48,7 +49,9 @@ class Store {
   virtual ~Store() = default;
   /// Where it is, for sentences: "/scratch/run" or "memory".
   [[nodiscard]] virtual std::string where() const = 0;
-  /// For writing; made if missing; bytes already there are kept, so that their pages and blocks are used again.
+  /// For writing; made if missing; bytes already there are kept, so that their pages and blocks are used again. A file
+  /// that has other names, as hard links of an archive, or that is a link to a file, is replaced by a new one: what
+  /// those lead to stays. Of ranks that open one file the first is to have it open before the others.
   virtual Result<std::unique_ptr<File>> open_to_write(const std::string& path) = 0;
   /// Code::not_found if it is not there.
   virtual Result<std::unique_ptr<File>> open_to_read(const std::string& path) = 0;

@@ -229,13 +229,16 @@ static void go_on(simulation* s, const backstay_region* region) {
                        backstay_init(run, set_up, s, NULL),
                        backstay_loop(run, body, s, NULL)};
   backstay_error error;
-  fprintf(stderr, "looper: codes");
-  for (size_t i = 0; i < sizeof codes / sizeof codes[0]; ++i) fprintf(stderr, " %d", codes[i]);
+  char text[200] = "";
+  for (size_t i = 0; i < sizeof codes / sizeof codes[0]; ++i) {
+    const size_t length = strlen(text);
+    snprintf(text + length, sizeof text - length, " %d", codes[i]);
+  }
   number = backstay_status(run, &counters, &error);
-  fprintf(stderr, "; status %d, %llu taken, %llu in flight", number, (unsigned long long)counters.taken,
-          (unsigned long long)counters.in_flight);
   backstay_wait(run, &error);
-  fprintf(stderr, "; %s\n", error.message);
+  fprintf(stderr, "looper: codes%s; status %d, %llu taken, %llu in flight; %s\n", text, number,
+          (unsigned long long)counters.taken, (unsigned long long)counters.in_flight, error.message);
+  sleep(2); /* the launcher ends all when one has ended */
 }
 
 int main(int argc, char** argv) {

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <array>
+#include <map>
 #include <random>
 
 #include "support.h"
@@ -169,6 +170,49 @@ TEST_F(damaged, names_of_a_line_that_are_other_things_are_made_again) {
     EXPECT_EQ(line_that_comes_back(options), 2U) << name << " is a " << what;
     EXPECT_EQ(damage_in(options), 0U) << name << " is a " << what;
     EXPECT_EQ(fs::exists(dir.path() + line + ".aside-1"), name.empty()) << what;
+  }
+}
+
+/// Several ranks write into one file, whose other name must stay as it is for all of them.
+TEST_F(damaged, archive_of_hard_links_is_written_over_by_no_rank) {
+  const std::string half = std::to_string(std::max(1, size_of() / 2));
+  for (const auto& more : {Options{{"shared.layout", "one-file"}},
+                           {{"shared.layout", "file-per-node"}, {"nodes", half}},
+                           {{"levels", "partner"}, {"nodes", half}}}) {
+    if (more.contains("levels") && size_of() < 4) continue;  // one node has no partner
+    const SharedDirectory dir;
+    const std::string ck = dir.path() + "/ck", archive = dir.path() + "/archive";
+    auto options = with(usual(dir.path()), more);
+    options["dir"] = ck;
+    write_lines(options, 3);
+    std::map<std::string, std::string> kept;
+    once([&] {
+      for (const auto& entry : fs::recursive_directory_iterator(ck)) {
+        if (entry.path().extension() != ".h5") continue;
+        const auto to = archive / fs::relative(entry.path(), ck);
+        fs::create_directories(to.parent_path());
+        fs::create_hard_link(entry.path(), to);
+        kept[to] = read_text(to);
+      }
+      EXPECT_GE(kept.size(), 2U);
+    });
+    {
+      Session session(MPI_COMM_WORLD, options);
+      State state;
+      state.protect(session);
+      EXPECT_EQ(session.resume().line, 3U);
+      for (int line = 4; line <= 8; ++line) {
+        state.become(line);
+        EXPECT_EQ(session.checkpoint(now), Outcome::taken);
+        session.wait();
+      }
+      EXPECT_EQ(session.status().failed, 0U) << session.status().last_error;
+    }
+    EXPECT_EQ(line_that_comes_back(options), 8U);
+    EXPECT_EQ(damage_in(options), 0U);
+    once([&] {
+      for (const auto& [path, bytes] : kept) EXPECT_EQ(read_text(path) == bytes, true) << path;
+    });
   }
 }
 

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <random>
 #include <set>
 #include <sstream>
@@ -266,6 +267,113 @@ TEST(directory, that_is_retired_and_cannot_be_used_again_costs_one_line) {
     EXPECT_TRUE(fs::exists(aside)) << i;
     EXPECT_EQ(fs::exists(aside + "/mine"), i == 1) << i;
   }
+}
+
+/// `cp -al` is how many keep a state: the same files, under other names.
+TEST(directory, that_was_archived_by_hard_links_leaves_the_archive_as_it_was) {
+  const Directory dir;
+  const std::string ck = dir.path() + "/ck", archive = dir.path() + "/archive";
+  for (const char* levels : {"shared", "local"}) {
+    const auto opts = options(ck, {{"levels", levels}, {"local_dir", ck + "/node-0"}});
+    write_lines(opts, 3);
+    for (const auto& entry : fs::recursive_directory_iterator(ck)) {
+      const auto to = archive / fs::relative(entry.path(), ck);
+      if (entry.is_directory()) fs::create_directories(to);
+      if (!entry.is_directory()) fs::create_directories(to.parent_path()), fs::create_hard_link(entry.path(), to);
+    }
+    std::map<std::string, std::string> kept;
+    for (const auto& entry : fs::recursive_directory_iterator(archive))
+      if (entry.path().extension() == ".h5" || entry.path().filename() == "manifest")
+        kept[entry.path()] = read_text(entry.path());
+    ASSERT_GE(kept.size(), 4U);
+    {
+      State state = state_of(-1);
+      Session session(alone, opts);
+      state.protect(session);
+      EXPECT_EQ(session.resume().line, 3U);
+      for (int i = 4; i <= 9; ++i) {
+        state.become(i);
+        EXPECT_EQ(session.checkpoint(now), Outcome::taken);
+        session.wait();
+      }
+      EXPECT_EQ(session.status().failed, 0U);
+    }
+    EXPECT_EQ(resume_in(opts).line, 9U);
+    for (const auto& [path, bytes] : kept) EXPECT_EQ(read_text(path) == bytes, true) << path;
+    fs::remove_all(ck);
+    fs::remove_all(archive);
+  }
+}
+
+/// Somebody has moved the newest line to another disk, or a file of it.
+TEST(directory, of_a_line_that_is_a_link_is_followed_and_never_written_over) {
+  for (const std::string name : {"", "/rank-00000.h5"}) {
+    const Directory dir;
+    const auto opts = options(dir.path() + "/ck");
+    const std::string place = line_dir(dir.path() + "/ck", 2) + name, moved = dir.path() + "/moved";
+    write_lines(opts, 2);
+    fs::rename(place, moved);
+    fs::create_symlink(moved, place);
+    EXPECT_EQ(resume_in(opts).line, 2U);
+    EXPECT_TRUE(damage_in(opts).empty());
+    const std::string file = name.empty() ? moved + "/rank-00000.h5" : moved, bytes = read_text(file);
+    {
+      State state = state_of(-1);
+      Session session(alone, opts);
+      state.protect(session);
+      EXPECT_EQ(session.resume().line, 2U);
+      for (int i = 3; i <= 8; ++i) {
+        state.become(i);
+        EXPECT_EQ(session.checkpoint(now), Outcome::taken);
+        session.wait();
+      }
+      EXPECT_EQ(session.status().failed, 0U) << session.status().last_error;
+    }
+    EXPECT_EQ(resume_in(opts).line, 8U);
+    EXPECT_EQ(read_text(file) == bytes, true) << name;
+  }
+}
+
+TEST(directory, of_a_line_that_is_a_link_to_nowhere_is_told_and_its_number_not_used_again) {
+  const Directory dir;
+  const auto opts = options(dir.path() + "/ck", {{"log", "normal"}});
+  const std::string place = line_dir(dir.path() + "/ck", 2);
+  write_lines(opts, 2);
+  fs::rename(place, dir.path() + "/moved");
+  fs::create_symlink(dir.path() + "/away", place);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(resume_in(opts).line, 1U);
+  const auto said = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(
+      has(said, "line 2 at level shared cannot be put back: " + place + " is gone, or a link that leads nowhere"))
+      << said;
+  {
+    State state = state_of(-1);
+    Session session(alone, opts);
+    state.protect(session);
+    EXPECT_EQ(session.resume().line, 1U);
+    for (int i = 3; i <= 6; ++i) {
+      state.become(i);
+      EXPECT_EQ(session.checkpoint(now), Outcome::taken);
+      session.wait();
+    }
+    EXPECT_EQ(session.status().newest_line, 6U);
+    EXPECT_EQ(session.status().failed, 0U) << session.status().last_error;
+  }
+  EXPECT_TRUE(fs::is_symlink(place));
+  EXPECT_EQ(resume_in(opts).line, 6U);
+}
+
+TEST(directory, of_a_level_that_is_a_link_to_nowhere_is_refused_with_that_reason) {
+  const Directory dir;
+  fs::create_directories(dir.path() + "/ck");
+  fs::create_symlink(dir.path() + "/away", dir.path() + "/ck/shared");
+  State state = state_of(1);
+  Session session(alone, options(dir.path() + "/ck"));
+  state.protect(session);
+  session.checkpoint(now);
+  session.wait();
+  EXPECT_TRUE(has(session.status().last_error, "a link of that name leads nowhere")) << session.status().last_error;
 }
 
 TEST(directory, that_is_removed_costs_the_checkpoint_and_not_the_run) {

@@ -121,6 +121,9 @@ def _remove(lines: list) -> None:
 
 def _remove_line(line: Line) -> None:
     for holding in line.holdings:
+        if holding.path.is_symlink():
+            raise Problem(f"{holding.path} is a link, which backstay does not make: remove it by hand.", "io")
+    for holding in line.holdings:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(holding.path / "manifest")
         _sync(holding.path)
@@ -138,8 +141,6 @@ def _sync(path) -> None:
 
 def _remove_directory(path) -> None:
     """Only the plain files of the directory, and then itself: nothing that somebody else put there deeper down."""
-    if path.is_symlink():
-        raise Problem(f"{path} is a link, which backstay does not make: remove it by hand.", "io")
     for entry in os.scandir(path):
         if not stat.S_ISDIR(entry.stat(follow_symlinks=False).st_mode):
             os.unlink(entry.path)
