@@ -12,7 +12,8 @@ from pathlib import Path
 
 NAMED = ("_BACKSTAY_RUN_ID", "_BACKSTAY_ENDED", "_BACKSTAY_TERMINAL")  # for ranks on other machines, too
 TERMINAL = "_BACKSTAY_TERMINAL"  # 1 for the ranks of a launch whose stderr comes to a terminal, which mpirun hides
-CHECKED = ("LD_PRELOAD", "MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_")  # for ranks whose accesses are checked
+# For ranks whose accesses are checked.
+CHECKED = ("LD_PRELOAD", "MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 # Open MPI 5, where ranks are to go on without others: MPI_Finalize does not wait for the dead, and agreements go along
 # a star (docs/decisions/0011).
 SURVIVING = {"OMPI_MCA_async_mpi_finalize": "1", "OMPI_MCA_coll_ftagree_era_topology": "2"}

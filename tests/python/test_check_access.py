@@ -153,6 +153,7 @@ def test_the_library_is_loaded_before_others(monkeypatch):
     assert env["LD_PRELOAD"] == "check.so:mine.so"
     assert env["OMPI_MCA_btl"] == "self,tcp"
     assert env["OMPI_MCA_smsc"].startswith("^cma")
+    assert env["GLIBC_TUNABLES"].startswith("glibc.cpu.x86_rep_movsb_threshold=")
 
 
 def test_instructions_have_lines_where_the_program_was_built_with_them(tmp_path):
