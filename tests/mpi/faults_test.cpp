@@ -239,8 +239,7 @@ TEST(directory, of_a_line_that_may_not_be_read_costs_that_line_and_no_other) {
   }
 }
 
-/// It is set aside with the one line that it costs. (Of foreign things it costs none where a new directory is left
-/// over.)
+/// It is set aside with the one line that it costs.
 TEST(directory, that_is_retired_and_cannot_be_used_again_costs_one_line) {
   const std::vector<std::function<void(const std::string&)>> spoilers{
       [](const auto& place) { fs::permissions(place, fs::perms::owner_read | fs::perms::owner_exec); },

@@ -636,7 +636,7 @@ def test_call_from_within_a_callback_is_refused(start):
 
 
 def test_no_call_asks_a_callback_that_may_close_the_session(start):
-    """protect() looks at it, and the loop puts back what it found by its `set`."""
+    """As protect() looks at it, and as a line is captured."""
     run, told = start(), []
     array = np.zeros(3)
     calls = iter(range(1000))
