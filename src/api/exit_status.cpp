@@ -20,20 +20,36 @@ namespace backstay::api {
 namespace {
 std::atomic<pid_t> failed{0};  ///< a process; 0: none
 
-void at_exit(int status, void*) {
-  if (failed != getpid() || status != 0) return;
+void flush_all() {
   std::cout.flush();
   int* const all_units = nullptr;
   if (_gfortran_flush_i4 != nullptr) _gfortran_flush_i4(all_units);
   std::fflush(nullptr);
+}
+
+void at_exit(int status, void*) {
+  if (failed != getpid() || status != 0) return;
+  flush_all();
 #if BACKSTAY_HAVE_MPI
   comm::leaving::end_at_exit(EXIT_FAILURE);  // of this end the launcher may tell nobody
 #endif
   _exit(EXIT_FAILURE);
 }
+
+/// Open MPI's launcher with ULFM has the status 0 where signals end all.
+[[maybe_unused]] void at_late_end() {
+  if (failed != getpid()) return;
+  flush_all();
+  _exit(EXIT_FAILURE);
+}
 }  // namespace
 
-void watch_the_exit() { [[maybe_unused]] static const int registered = on_exit(at_exit, nullptr); }
+void watch_the_exit() {
+  [[maybe_unused]] static const int registered = on_exit(at_exit, nullptr);
+#if BACKSTAY_HAVE_MPI
+  comm::leaving::before_the_late_end(at_late_end);
+#endif
+}
 
 void fail_at_exit() { failed = getpid(); }
 

@@ -6,7 +6,8 @@ namespace backstay::api {
 
 /// Called by each session when it is opened: from then on fail_at_exit() has an effect.
 void watch_the_exit();
-/// Where this process, not one that it forks, would end with status 0 it ends with 1.
+/// Where this process, not one that it forks, would end with status 0, or as MPI_Finalize lasts for too long, it ends
+/// with 1.
 void fail_at_exit();
 /// The test has seen it.
 bool take_back_failure();

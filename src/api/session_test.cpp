@@ -40,6 +40,15 @@ class SessionTest : public ::testing::Test {
     more.insert({{"dir", dir_.string()}, {"log", "quiet"}});
     return more;
   }
+  /// What a session does behind its end, as it was not closed, is over when its line is whole.
+  [[nodiscard]] bool comes_to_a_whole_line() const {
+    for (int i = 0; i < 3000; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10))) {
+      std::ifstream events(dir_ / "events.jsonl");
+      const std::string all{std::istreambuf_iterator<char>(events), {}};
+      if (all.find("\"commit\"") != std::string::npos) return true;
+    }
+    return false;
+  }
   std::filesystem::path dir_;
 };
 
@@ -439,6 +448,7 @@ TEST_F(SessionTest, a_session_that_a_callback_destroys_is_said_not_to_be_closed)
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(said.find("the session was to be closed from within checkpoint() or resume()"), std::string::npos) << said;
   EXPECT_TRUE(api::take_back_failure()) << "the process would have ended as if all were saved";
+  EXPECT_TRUE(comes_to_a_whole_line());
 }
 
 TEST_F(SessionTest, levels_that_a_later_run_has_not_are_named_and_numbered_past) {

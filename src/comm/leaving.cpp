@@ -35,6 +35,7 @@ std::function<void(int)>& tell() {
   return *what;
 }
 std::atomic<void (*)()> before_the_end{nullptr};
+std::atomic<void (*)()> late_end{nullptr};
 bool has_met = false;
 std::atomic<bool> alone{false};  ///< the others may not come
 std::atomic<bool> lost{false};   ///< the job
@@ -179,10 +180,15 @@ void meet_before_the_end() {
   (void)meet(here.all, 0);
   watch = std::make_unique<Watch>(here.bound,
                                   "MPI_Finalize did not end within the option timeout, as a process has died in it or "
-                                  "does not come to it: this process ends");
+                                  "does not come to it: this process ends",
+                                  [] {
+                                    if (const auto what = late_end.load()) what();
+                                  });
 }
 
 void before_mpi_ends(void (*what)()) { before_the_end = what; }
+
+void before_the_late_end(void (*what)()) { late_end = what; }
 
 int finalize() {
   if (const auto what = before_the_end.load()) what();

@@ -52,6 +52,10 @@ void before_mpi_ends(void (*what)());
 /// MPI_Finalize waits for them without carrying on anything. Open MPI's carries on all, so nothing is done there.
 void others_may_need(std::shared_ptr<Operation> operation, std::chrono::milliseconds bound);
 
+/// What is called where MPI_Finalize does not end within the bound, before SIGKILL. It may end the process by a status,
+/// of which the launcher tells its own caller: all who wait there wait for the bound at most.
+void before_the_late_end(void (*what)());
+
 /// All who live meet, and from here on the process has to end within the bound. For programs whose MPI_Finalize is not
 /// ours (mpi4py's), as the last thing before it; finalize() does the same.
 void meet_before_the_end();

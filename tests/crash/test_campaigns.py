@@ -62,8 +62,11 @@ def test_a_job_whose_last_checkpoint_is_stuck_says_so_once_a_rank_that_stood_sti
 
 
 STUCK_AT_THE_END = """
-import sys
+import atexit, sys, time
 if sys.argv[1] != "alone": from mpi4py import MPI
+if sys.argv[1] == "late" and MPI.COMM_WORLD.rank == 0:
+    atexit.register(lambda: MPI.Finalize())  # behind what is registered from here on
+    MPI.COMM_SELF.Set_attr(MPI.Comm.Create_keyval(delete_fn=lambda *_: time.sleep(30)), 1)
 import numpy
 import backstay
 u = numpy.zeros(1000)
@@ -77,8 +80,12 @@ print("result", u[0], flush=True)
 """
 
 
+SPARED = ["spares", "late"]  # late: MPI_Finalize does not end on rank 0, nor on those who wait for it there
+
+
 @pytest.mark.parametrize(
-    "way", ["alone", pytest.param("mpi", marks=needs_mpirun), pytest.param("spares", marks=needs_ulfm)]
+    "way",
+    ["alone", pytest.param("mpi", marks=needs_mpirun), *(pytest.param(way, marks=needs_ulfm) for way in SPARED)],
 )
 def test_a_process_whose_last_checkpoint_is_not_written_ends_with_another_status_than_0(tmp_path, way):
     """Of several ranks the storage of one is stuck. MPI is the program's own, which ends it as ever."""
@@ -98,12 +105,13 @@ def test_a_process_whose_last_checkpoint_is_not_written_ends_with_another_status
         )
         ended = kills.Ended(done.returncode, done.stdout, done.stderr)
     else:
-        options |= {"SPARES": "1"} if way == "spares" else {}
-        processes = ranks + (way == "spares")
+        options |= {"SPARES": "1"} if way in SPARED else {}
+        processes = ranks + (way in SPARED)
         words = [str(program), way]
         ended = kills.Launch(Path(sys.executable), words, tmp_path, options, processes, limit, variables).end()
     assert ended.out.count("result 99.0") == ranks, ended.out + ended.err
     assert "writing the last checkpoint was not done within 1.00 s (option timeout)" in ended.err
+    assert way != "late" or "MPI_Finalize did not end within the option timeout" in ended.err
     assert ended.status not in (0, 124), ended.err
 
 
