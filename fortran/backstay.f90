@@ -220,10 +220,10 @@ module backstay
       type(c_ptr), intent(out) :: session
       type(c_error), intent(inout) :: error
     end function
-    subroutine c_close(session) bind(C, name="backstay_close")
+    integer(c_int) function c_close(session) bind(C, name="backstay_close_fortran")
       import
       type(c_ptr), value :: session
-    end subroutine
+    end function
     integer(c_int) function c_rank(session, rank, error) bind(C, name="backstay_rank")
       import
       type(c_ptr), value :: session
@@ -525,11 +525,12 @@ contains
     call conclude(error, stat, errmsg)
   end subroutine
 
-  !> Waits, bounded by the option timeout, for what is in flight. Of a session that is not open: nothing.
+  !> Waits, bounded by the option timeout, for what is in flight. Of a session that is not open: nothing. Within a
+  !> function that the session itself has called: nothing, with a sentence; close it behind that call.
   subroutine close_session(self)
     class(backstay_session), intent(inout) :: self
     type(moving), pointer :: memory
-    call c_close(self%handle)
+    if (c_close(self%handle) /= 0) return
     self%handle = c_null_ptr
     do while (associated(self%memories))
       memory => self%memories

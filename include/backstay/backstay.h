@@ -86,6 +86,8 @@ BACKSTAY_EXPORT int backstay_open_world(int argc, char** argv, const char* const
  * From within a callback it says that it does nothing; in the body of backstay_loop, which then ends with an error, it
  * closes. */
 BACKSTAY_EXPORT void backstay_close(backstay_session* session);
+/** The same; 1 where it does nothing, and the session stays open. What the Fortran module calls. */
+BACKSTAY_EXPORT int backstay_close_fortran(backstay_session* session);
 
 BACKSTAY_EXPORT int backstay_rank(const backstay_session* session, int* rank, backstay_error* error);
 BACKSTAY_EXPORT int backstay_size(const backstay_session* session, int* size, backstay_error* error);

@@ -503,6 +503,7 @@ class BACKSTAY_EXPORT Session {
     int exceptions_ = runs_ ? std::uncaught_exceptions() : 0;
   };
   friend struct detail::Scopes;
+  [[nodiscard]] bool is_calling_back() const;
   [[nodiscard]] bool is_in_call() const;
   void say_not_closed() const;
   bool enter(Computation computation);
@@ -528,7 +529,9 @@ BACKSTAY_EXPORT void end_by_a_signal(int status);
 BACKSTAY_EXPORT bool meet_before_the_end();  ///< false: the job is lost, and MPI_Finalize would not end
 /// For other languages: Session::compute(), whose body is in Python, and what a destructor cannot answer.
 struct Scopes {
-  /// It has called the program, which may not close it there.
+  /// It has called a function of a region, which may not call it.
+  static bool is_calling_back(const Session& run) { return run.is_calling_back(); }
+  /// It has called that, or the phase of init(), which may not close it there.
   static bool is_in_call(const Session& run) { return run.is_in_call(); }
   static void say_not_closed(const Session& run) { run.say_not_closed(); }
   static bool enter(Session& run, Computation computation) { return run.enter(computation); }

@@ -93,12 +93,14 @@ class PySession {
     return *session_;
   }
 
-  /// Refuses the call `name` while another is under way. Needs the GIL, as call() does.
-  void require_no_call(const char* name) const {
-    const bool is_asking = !closed() && backstay::detail::Scopes::is_in_call(*session_);
+  void require_outside_of(bool is_asking, const char* name) const {
     if (caller_ == 0 && is_asking)
       throw Error(Code::invalid_argument, backstay::cat(name, " was called from within another call of the session, ",
                                                         "which had called back into the program: that may not"));
+  }
+  /// Refuses the call `name` while another is under way. Needs the GIL, as call() does.
+  void require_no_call(const char* name) const {
+    require_outside_of(!closed() && backstay::detail::Scopes::is_calling_back(*session_), name);
     if (caller_ == 0) return;
     throw Error(Code::invalid_argument,
                 caller_ == PyThread_get_thread_ident()
@@ -165,6 +167,8 @@ class PySession {
 };
 
 void PySession::close() {
+  require_outside_of(!closed() && backstay::detail::Scopes::is_in_call(*session_),
+                     "close()");  // the phase of init(), too
   call("close()", [&] { session_.reset(); });
 }
 

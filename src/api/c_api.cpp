@@ -380,13 +380,18 @@ int backstay_include_fortran(backstay_session* session, MPI_Fint made, backstay_
 }
 #endif
 
-void backstay_close(backstay_session* session) {
+int backstay_close_fortran(backstay_session* session) {
+  bool stays_open = false;
   (void)guarded(nullptr, [&] {
     using backstay::detail::Scopes;
-    if (session != nullptr && Scopes::is_in_call(session->session)) return Scopes::say_not_closed(session->session);
+    stays_open = session != nullptr && Scopes::is_in_call(session->session);
+    if (stays_open) return Scopes::say_not_closed(session->session);
     delete session;
   });
+  return stays_open ? 1 : 0;
 }
+
+void backstay_close(backstay_session* session) { (void)backstay_close_fortran(session); }
 
 int backstay_rank(const backstay_session* session, int* rank, backstay_error* error) {
   return guarded(error, [&] { given(rank, "backstay_rank", "rank") = of(session, "backstay_rank").rank(); });

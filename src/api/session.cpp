@@ -43,6 +43,7 @@ Session::~Session() {
     keep_for_good(std::move(impl_));
 }
 
+bool Session::is_calling_back() const { return impl_->is_calling_back(); }
 bool Session::is_in_call() const { return impl_->is_in_call(); }
 void Session::say_not_closed() const { impl_->say_not_closed(); }
 int Session::rank() const { return impl_->rank; }

@@ -103,6 +103,7 @@ class Session::Impl {
   }
   /// A call of the session is under way that has called the program, and uses the session when that returns.
   [[nodiscard]] bool is_in_call() const { return in_call_ || in_init_; }
+  [[nodiscard]] bool is_calling_back() const { return in_call_; }
   void say_not_closed() const;
   /// What the program gives to be called may not call the session.
   void guard(RegionSpec& spec);

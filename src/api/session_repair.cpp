@@ -487,11 +487,13 @@ bool Session::Impl::meet_at_the_end(bool finished) {
     meet_after_a_loss();
   }
   const auto in_vain = [](const comm::Verdict& meeting) { return meeting.replaced.empty(); };
-  if (repaired_.size() >= most_in_vain && std::all_of(repaired_.end() - most_in_vain, repaired_.end(), in_vain))
+  if (repaired_.size() >= most_in_vain && std::all_of(repaired_.end() - most_in_vain, repaired_.end(), in_vain)) {
+    let_spares_go();
     throw Error(
         Code::comm,
         "MPI reported lost ranks three times, and none was lost: does the program use a communicator of before a "
         "repair? Take comm() and make others from it inside loop()");
+  }
   try {
     start_with_crew();
   } catch (const Error& e) {

@@ -101,10 +101,10 @@ Result<void> make_names_durable(store::Store& store, const std::string& level) {
   if (lines->empty()) return {};
   for (auto line : *lines) {
     const auto synced = store.sync_dir(line_dir(level, line));
-    const Code code = synced ? Code::ok : synced.failure().code;  // of one that cannot be read nothing is used
-    if (code != Code::ok && code != Code::permission && code != Code::not_found) return synced;
+    if (!synced && store.list(line_dir(level, line))) return synced;  // of one that cannot be read nothing is used
   }
-  return store.sync_dir(level);
+  BACKSTAY_TRY(store.sync_dir(level));
+  return store.sync_dir("");
 }
 
 namespace {

@@ -115,7 +115,7 @@ class Communicator {
   Failure abandon(std::shared_ptr<Operation> operation, Failure why) {
     abandoned_ = true;
     keep_forever(std::move(operation));
-    if (options_.alarm && why.code == Code::comm && mpi_is_running())
+    if (options_.alarm && why.code == Code::comm && !options_.gate->is_shut() && mpi_is_running())
       may_call_mpi() ? options_.alarm->ring() : options_.alarm->ask();
     return why;
   }

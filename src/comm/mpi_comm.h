@@ -46,6 +46,10 @@ class Gate {
     const std::lock_guard lock(mutex_);
     shut_ = true;
   }
+  [[nodiscard]] bool is_shut() const {
+    const std::lock_guard lock(mutex_);
+    return shut_;
+  }
   /// `step()` while the gate is open; nothing once it is shut.
   template <class Step>
   std::optional<Result<bool>> pass(const Step& step) {
@@ -55,7 +59,7 @@ class Gate {
   }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   bool shut_ = false;
 };
 

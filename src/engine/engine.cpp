@@ -7,6 +7,7 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <thread>
 
 #include "base/text.h"
 #include "base/wire.h"
@@ -176,6 +177,19 @@ Result<void> Engine::make_level(Level& level) {
   return {};
 }
 
+Result<store::DirLock> Engine::take_lock(const std::string& dir) {
+  const auto end = std::chrono::steady_clock::now() + config_.lock_patience;
+  for (bool said = false;; said = true) {
+    auto lock = store::DirLock::take(dir, config_.program);
+    if (lock || lock.failure().code != Code::locked || std::chrono::steady_clock::now() >= end) return lock;
+    if (!said)
+      hooks_.say(cat("the lock of ", dir, " is still that of who was lost, as file systems keep it for a while: ",
+                     "waiting for it for up to ",
+                     human_seconds(std::chrono::duration<double>(config_.lock_patience).count())));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
 Result<void> Engine::lock_directories() {
   std::set<std::string> wanted;
   for (const auto& level : levels_)
@@ -192,7 +206,7 @@ Result<void> Engine::lock_directories() {
     wanted.insert(config_.shared_dir);
   }
   for (const auto& dir : wanted) {
-    auto lock = store::DirLock::take(dir, config_.program);
+    auto lock = take_lock(dir);
     if (!lock && dir == config_.shared_dir && !writes_here && lock.failure().code != Code::locked) continue;
     if (!lock) return lock.failure();
     locks_[dir] = std::make_shared<const store::DirLock>(std::move(*lock));
@@ -205,6 +219,7 @@ Result<void> Engine::lock_directories() {
 }
 
 Result<void> Engine::make_names_durable() {
+  for (const auto& [dir, lock] : locks_) store::make_path_durable(dir);
   for (const auto* some : {&levels_, &companions_})
     for (const auto& level : *some)
       if (level.leader) BACKSTAY_TRY(catalog::make_names_durable(*level.store, level.name));
@@ -216,6 +231,7 @@ void note_lines_of(const Inventory& inventory, std::vector<Level>& levels) {
   for (auto& level : levels) {
     level.whole.clear();
     level.partial.clear();
+    level.unretired.clear();  // as they are found again
   }
   for (auto it = inventory.candidates.rbegin(); it != inventory.candidates.rend(); ++it) {
     Level& level = levels[static_cast<std::size_t>(it->level)];
@@ -794,14 +810,22 @@ Result<Verified> Engine::verify() {
 }
 
 namespace {
-/// The `keep` newest whole lines of each level. A missing copy is no reason to distrust one: bytes are.
-std::vector<catalog::Candidate> newest_of_each_level(std::vector<catalog::Candidate> newest_first, std::size_t keep) {
-  std::map<int, std::size_t> taken;
-  std::erase_if(newest_first, [&](auto& line) {
+/// What is left of `found`: the `keep` newest whole lines of each level, and the static lines that these need. A
+/// missing copy is no reason to distrust one: bytes are.
+void keep_newest(Inventories& found, const std::vector<Level>& levels, std::size_t keep) {
+  std::set<std::pair<int, std::uint64_t>> statics;
+  std::erase_if(found.lines.candidates, [&](auto& line) {
     line.complete = true;
-    return !line.trouble.empty() || ++taken[line.level] > keep;
+    const auto& whole = levels[static_cast<std::size_t>(line.level)].whole;
+    const auto at = std::ranges::find(whole, line.line);
+    if (at == whole.end() || static_cast<std::size_t>(whole.end() - at) > keep) return true;
+    statics.emplace(line.level, line.manifest.statics);
+    return false;
   });
-  return newest_first;
+  std::erase_if(found.statics.candidates, [&](auto& line) {
+    line.complete = true;
+    return !statics.contains({line.level, line.line});
+  });
 }
 }  // namespace
 
@@ -810,14 +834,20 @@ Result<void> Engine::prune(std::size_t keep) {
   BACKSTAY_TRY(meet(Meeting::prune));
   auto found = take_inventory(levels_, companions_, settled_here(), groups_.app());
   if (!found) return found.failure();
-  Inventory& kept = found->lines;
-  kept.candidates = newest_of_each_level(std::move(kept.candidates), keep);
-  const auto damage = check_all(kept, levels_, groups_.app());
-  if (!damage) return damage.failure();
-  if (!damage->sentences.empty())
-    return fail(Code::corrupt,
-                "prune() removed nothing, because a line that would be left is not good: ", damage->sentences.front(),
-                "; `backstay prune` counts good lines only");
+  note_lines(*found);  // files may be gone of those that were written
+  for (auto& level : levels_)
+    std::erase_if(level.whole,
+                  [&](auto line) { return std::ranges::find(level.damaged, line) != level.damaged.end(); });
+  keep_newest(*found, levels_, keep);
+  for (const bool of_statics : {false, true}) {
+    const auto damage =
+        check_all(of_statics ? found->statics : found->lines, of_statics ? companions_ : levels_, groups_.app());
+    if (!damage) return damage.failure();
+    if (!damage->sentences.empty())
+      return fail(Code::corrupt,
+                  "prune() removed nothing, because a line that would be left is not good: ", damage->sentences.front(),
+                  "; `backstay prune` counts good lines only");
+  }
   Result<void> pruned;
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     if (auto retired = retire_surplus(levels_[i], keep); !retired) pruned = retired;

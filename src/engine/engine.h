@@ -35,6 +35,9 @@ struct EngineConfig {
   std::string local_dir;  ///< of this rank's node
   Policy policy = Policy::skip;
   std::chrono::milliseconds timeout{};
+  /// How long the lock of a directory is waited for: of who held it before, who was lost with a node, a file system may
+  /// keep it for a while.
+  std::chrono::milliseconds lock_patience{};
   std::uint64_t staging_limit = 0;
   int capture_threads = 1;
   int nice = 10;
@@ -160,6 +163,7 @@ class Engine {
   Result<void> make_levels();
   Result<void> look_at_other_levels();
   Result<void> make_level(Level& level);
+  Result<store::DirLock> take_lock(const std::string& dir);
   Result<void> lock_directories();
   Result<void> make_names_durable();
   /// What a rank comes to the others for.

@@ -1052,6 +1052,121 @@ TEST_F(EngineTest, all_ranks_stop_at_one_call_also_where_the_last_checkpoint_han
   EXPECT_LT(stopped[0], 20);
 }
 
+Rank::Adjust watched_by(std::function<void(const store::FaultPlan::Step&)> watch) {
+  auto plan = std::make_shared<store::FaultPlan>();
+  plan->before_each(std::move(watch));
+  return [plan](EngineConfig& config) {
+    config.wrap_store = [plan](std::shared_ptr<store::Store> inner) {
+      return store::make_faulty_store(std::move(inner), plan);
+    };
+  };
+}
+
+/// Whoever archives by hard links does so while a line is written.
+TEST_F(EngineTest, a_file_that_gets_another_name_between_its_ranks_is_one_file) {
+  const std::vector<LevelConfig> levels{level(LevelKind::shared, Layout::one_file)};
+  comm::run_ranks(3, [&](comm::Comm& comm) {
+    const auto archive = [&](const store::FaultPlan::Step& step) {
+      const auto file = dir_ / "shared" / step.path;
+      if (comm.rank() == 1 && step.operation == store::Operation::open && step.path.ends_with(".h5"))
+        fs::create_hard_link(file, dir_ / cat("archived-", step.number));
+    };
+    Rank rank(comm, dir_, levels, 2, watched_by(archive));
+    for (const double value : {1, 2, 3, 4, 5}) rank.write(value);
+    EXPECT_EQ(rank.trouble, "");
+  });
+  EXPECT_GE(std::distance(fs::directory_iterator(dir_), {}), 5) << "archived";
+  expect_found(3, levels, 5);
+}
+
+TEST_F(EngineTest, prune_keeps_what_can_be_put_back_of_what_it_wrote_itself) {
+  const std::vector<LevelConfig> levels{level(LevelKind::shared, Layout::one_file)};
+  comm::run_ranks(2, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, levels, 2, [](EngineConfig& config) { config.levels[0].keep = 3; });
+    for (const double value : {1, 2, 3}) rank.write(value);
+    if (comm.rank() == 0) fs::remove(dir_ / "shared/shared/line-00000003/all.h5");
+    ASSERT_TRUE(comm.barrier().ok());
+    const auto pruned = rank.engine->prune(1);
+    EXPECT_TRUE(pruned.ok()) << pruned.failure().what;
+  });
+  expect_found(2, levels, 2);
+}
+
+TEST_F(EngineTest, prune_removes_what_resume_had_to_pass_over) {
+  const std::vector<LevelConfig> levels{level(LevelKind::shared, Layout::one_file)};
+  write(2, levels, {1, 2});
+  flip(dir_ / "shared/shared/line-00000002/all.h5", 8193);
+  comm::run_ranks(2, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, levels);
+    const auto found = rank.engine->resume();
+    ASSERT_TRUE(found.ok()) << found.failure().what;
+    EXPECT_EQ(found->line, 1U);
+    const auto pruned = rank.engine->prune(1);
+    EXPECT_TRUE(pruned.ok()) << pruned.failure().what;
+    const auto left = rank.engine->verify();
+    ASSERT_TRUE(left.ok()) << left.failure().what;
+    EXPECT_EQ(left->lines, 1U);
+    EXPECT_TRUE(left->damage.empty());
+  });
+}
+
+/// A retired line's manifest that cannot be removed now, as the storage fails for a moment.
+TEST_F(EngineTest, a_line_that_could_not_be_retired_is_retired_later) {
+  const std::vector<LevelConfig> levels{level(LevelKind::shared)};
+  comm::run_ranks(2, [&](comm::Comm& comm) {
+    auto plan = std::make_shared<store::FaultPlan>();
+    Rank rank(comm, dir_, levels, 2, [&](EngineConfig& config) {
+      config.levels[0].keep = 2;
+      config.wrap_store = [plan](std::shared_ptr<store::Store> inner) {
+        return store::make_faulty_store(std::move(inner), plan);
+      };
+    });
+    for (const double value : {1, 2}) rank.write(value);
+    if (comm.rank() == 0) plan->fail_nth(store::Operation::remove, 1, {Code::io, "for a moment"});
+    rank.write(3);
+    EXPECT_NE(rank.trouble.find(comm.rank() == 0 ? "for a moment" : ""), std::string::npos) << rank.trouble;
+    const auto manifest = dir_ / "shared/shared/line-00000001/manifest";
+    EXPECT_TRUE(fs::exists(manifest));
+    plan->heal();
+    ASSERT_TRUE(comm.barrier().ok());
+    rank.write(4);
+    EXPECT_FALSE(comm.rank() == 0 && fs::exists(manifest));
+  });
+}
+
+TEST_F(EngineTest, memory_that_cannot_be_looked_at_on_one_rank_ends_resume_on_all) {
+  const std::vector<LevelConfig> levels{level(LevelKind::shared)};
+  RegionSpec spec;
+  spec.name = "list";
+  spec.type = type_of<double>();
+  spec.placement.kind = Placement::Kind::distributed_list;
+  std::vector<double> list(6, 1.0);
+  const auto look = [&] { return detail::dense_view(list.data(), {static_cast<std::int64_t>(list.size())}, 8); };
+  comm::run_ranks(1, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, levels, 1);
+    RegionSpec here = spec;
+    here.view = look;
+    ASSERT_TRUE(rank.engine->regions().add(here).ok());
+    rank.write(1);
+  });
+  list.resize(3);
+  comm::run_ranks(2, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, levels);
+    bool fails = false;
+    RegionSpec here = spec;
+    here.view = [&] {
+      if (fails) throw std::runtime_error("it is being moved");
+      return look();
+    };
+    ASSERT_TRUE(rank.engine->regions().add(here).ok());
+    fails = comm.rank() == 1;
+    const auto found = rank.engine->resume();
+    ASSERT_FALSE(found.ok());
+    EXPECT_EQ(found.failure().code, Code::user);
+    EXPECT_NE(found.failure().what.find("it is being moved"), std::string::npos) << found.failure().what;
+  });
+}
+
 TEST_F(EngineTest, flipped_bytes_are_found_by_verify) {
   write(2, {level(LevelKind::partner)}, {1, 2});
   const auto damaged = dir_ / "node-1/partner/line-00000002/copy-rank-00000.h5";

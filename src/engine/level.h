@@ -90,8 +90,9 @@ struct Level {
   std::optional<redundancy::PartnerPlan> partners;
   std::vector<redundancy::ParityGroup> parity_groups;  ///< of the whole level; empty: no parity
   std::vector<std::uint64_t> whole;                    ///< committed lines, oldest first; the same on every rank
-  std::vector<std::uint64_t> damaged;  ///< lines that resume had to pass over: retired after the next commit
-  std::vector<std::uint64_t> partial;  ///< lines that lack something: retired when they would be surplus if whole
+  std::vector<std::uint64_t> damaged;    ///< lines that resume had to pass over: retired after the next commit
+  std::vector<std::uint64_t> partial;    ///< lines that lack something: retired when they would be surplus if whole
+  std::vector<std::uint64_t> unretired;  ///< of the leader: lines whose manifests could not be removed so far
   /// Of a companion, by line: the file that begins with this rank's part, if it was there once.
   std::map<std::uint64_t, std::string> own_files;
   std::size_t spare = 1;  ///< retired directories that stay, so that the pages of their files are used again

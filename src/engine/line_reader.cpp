@@ -41,7 +41,10 @@ std::vector<std::string> left_out_and_unknown(const region::RegionSet& regions, 
 Result<void> check_memory(const Plans& plans) {
   for (std::size_t i = 0; i < plans.specs.size(); ++i) {
     const RegionSpec& spec = *plans.specs[i];
-    if (!spec.save && !plans.plans[i].whole && !spec.view().run_lengths.empty())
+    if (spec.save || plans.plans[i].whole) continue;
+    const auto memory = region::look_at(spec);
+    if (!memory) return memory.failure();
+    if (!memory->run_lengths.empty())
       return fail(Code::mismatch, "region '", spec.name,
                   "' is a cell list (filled_slots), which comes back on as many ",
                   "ranks as saved it and no others: run on as many, or protect it by callbacks with a redistribute");
@@ -259,11 +262,11 @@ class LineReader {
 
   bool is_in_memory(const RegionSpec& spec, const RegionPlan& plan) {
     if (spec.save || !plan.whole) return false;
-    const View memory = spec.view();
+    const auto memory = region::look_at(spec);
     const auto& saved = *plan.pieces.front().from.about;
-    if (!region::check_view(spec, memory) || memory.shape != saved.shape) return false;
+    if (!memory || !region::check_view(spec, *memory) || memory->shape != saved.shape) return false;
     const bool is_cleared = saved.placement.kind == Placement::Kind::replicated;  // of padding, when it was saved
-    return (is_cleared ? region::checksum_without_padding(spec, memory) : region::checksum(memory, spec.type.size)) ==
+    return (is_cleared ? region::checksum_without_padding(spec, *memory) : region::checksum(*memory, spec.type.size)) ==
            saved.crc;
   }
 

@@ -222,17 +222,16 @@ class LineWriter {
   /// are returned and kept as lay_out() does.
   Result<void> write_data() {
     // The others of its file open it when they have heard from the first one.
-    if (first_of_group()) open();
+    if (first_of_group()) keep(level_.store->open_to_write(path()));
     const auto layout = lay_out();
     if (!layout) return layout.failure();
-    if (!first_of_group()) open();
+    if (!first_of_group()) keep(level_.store->open_to_write_along(path()));
     if (written_) written_ = write_file(*layout);
     BACKSTAY_TRY(write_copies(*layout));
     return write_parities(*layout);
   }
 
-  void open() {
-    auto file = level_.store->open_to_write(path());
+  void keep(Result<std::unique_ptr<store::File>> file) {
     if (file)
       file_ = std::move(*file);
     else if (written_)
@@ -340,12 +339,13 @@ class LineWriter {
                           names_here());
   }
 
-  /// Where some leader could not rename, the others take their manifests back: the line then exists nowhere.
+  /// Where some leader could not rename, or not make that durable, all take their manifests back: the line then exists
+  /// nowhere.
   Result<void> commit() {
     auto committed = level_.leader ? catalog::commit(*level_.store, level_.name, checkpoint_.line) : Result<void>{};
     auto agreed = agree(comm_, committed);
     // Where the ranks could not tell each other, nobody knows that it is not whole everywhere, so it stays.
-    if (!agreed && comm_.works() && level_.leader && committed)
+    if (!agreed && comm_.works() && level_.leader)
       (void)catalog::retire(*level_.store, level_.name, checkpoint_.line).ok();
     return agreed;
   }
@@ -384,8 +384,14 @@ Result<void> retire_surplus(Level& level, std::size_t keep) {
   if (auto mine = check_lock(level); !mine)  // a node that lost its directory has no old lines to remove
     return mine.failure().code == Code::not_found ? Result<void>{} : mine;
   Result<void> outcome;
-  for (auto line : lines)
-    if (auto retired = catalog::retire(*level.store, level.name, line); !retired) outcome = retired;
+  lines.insert(lines.end(), level.unretired.begin(), level.unretired.end());
+  level.unretired.clear();
+  for (auto line : lines) {
+    auto retired = catalog::retire(*level.store, level.name, line);
+    if (retired) continue;
+    if (retired.failure().code != Code::permission) level.unretired.push_back(line);  // that may pass
+    outcome = std::move(retired);
+  }
   if (auto swept = catalog::sweep(*level.store, level.name, level.spare, level.whole); !swept) outcome = swept;
   return outcome;
 }

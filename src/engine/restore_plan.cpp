@@ -332,7 +332,9 @@ Result<RegionPlan> plan_left_out(const RegionSpec& spec, const SavedRegions& sav
                         "only on as many ranks, where each has the same part of it"));
   RegionPlan plan;
   plan.left_out = true;
-  plan.shape = spec.view().shape;
+  const auto memory = region::look_at(spec);
+  if (!memory) return memory.failure();
+  plan.shape = memory->shape;
   if (std::all_of(entries.begin(), entries.end(), [](const auto& e) { return e.second->made; })) {
     plan.as_made = entries.begin()->second;
     return plan;
@@ -374,7 +376,12 @@ Result<RegionPlan> plan_region(const RegionSpec& spec, const SavedRegions& saved
 std::optional<RegionPlan> plan_own(const RegionSpec& spec, const SavedRegions& saved, int rank) {
   if (const auto* entry = saved.left_out(spec.name, rank); entry != nullptr && !spec.save) {
     RegionPlan plan;
-    plan.shape = spec.placement.kind == Placement::Kind::block ? spec.view().shape : entry->shape;
+    plan.shape = entry->shape;
+    if (spec.placement.kind == Placement::Kind::block) {
+      const auto memory = region::look_at(spec);
+      if (!memory) return {};
+      plan.shape = memory->shape;
+    }
     plan.left_out = true;
     plan.as_made = entry->made ? entry : nullptr;
     return plan;

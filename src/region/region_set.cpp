@@ -230,13 +230,17 @@ Failure cannot_hold(const RegionSpec& spec, const Extents& shape) {
               ", which the memory protected under that name cannot hold");
 }
 
-bool has_shape(const RegionSpec& spec, const Extents& shape) {
+Result<View> look_at(const RegionSpec& spec) {
   try {
-    const View now = spec.view();
-    return now.valid && now.shape == shape;
-  } catch (...) {
-    return false;
+    return spec.view();
+  } catch (const std::exception& e) {
+    return fail(Code::user, "region '", spec.name, "': its memory could not be looked at: ", e.what());
   }
+}
+
+bool has_shape(const RegionSpec& spec, const Extents& shape) {
+  const auto now = look_at(spec);
+  return now && now->valid && now->shape == shape;
 }
 
 Result<View> memory_for(const RegionSpec& spec, const Extents& shape) {

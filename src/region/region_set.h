@@ -58,6 +58,8 @@ Result<void> check_view(const RegionSpec& spec, const View& view);
 
 /// What was saved with `shape` does not fit the memory of `spec`.
 Failure cannot_hold(const RegionSpec& spec, const Extents& shape);
+/// Its memory now. Code::user where the program's own function throws.
+Result<View> look_at(const RegionSpec& spec);
 /// It is protected with that shape now.
 bool has_shape(const RegionSpec& spec, const Extents& shape);
 /// The memory of `spec`, made ready to take `shape`. Code::mismatch where it cannot, Code::user where that threw.

@@ -55,6 +55,10 @@ class FaultyStore final : public Store {
     BACKSTAY_TRY(plan_->begin(Operation::open, path));
     return wrap(inner_->open_to_write(path), path);
   }
+  Result<std::unique_ptr<File>> open_to_write_along(const std::string& path) override {
+    BACKSTAY_TRY(plan_->begin(Operation::open, path));
+    return wrap(inner_->open_to_write_along(path), path);
+  }
   Result<std::unique_ptr<File>> open_to_read(const std::string& path) override {
     BACKSTAY_TRY(plan_->begin(Operation::open, path));
     return wrap(inner_->open_to_read(path), path);

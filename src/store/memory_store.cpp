@@ -178,15 +178,8 @@ class MemoryStore final : public Store {
     return std::unique_ptr<File>(std::make_unique<MemoryFile>(content, full(path), true));
   }
 
-  Result<std::unique_ptr<File>> open_to_read(const std::string& path) override {
-    BACKSTAY_TRY(check_path(path));
-    const std::lock_guard lock(mutex_);
-    BACKSTAY_TRY(require_parent("open", path));
-    if (is_dir(path)) return system_failure("open", full(path), EISDIR);
-    const auto found = nodes_.find(path);
-    if (found == nodes_.end()) return system_failure("open", full(path), ENOENT);
-    return std::unique_ptr<File>(std::make_unique<MemoryFile>(found->second, full(path), false));
-  }
+  Result<std::unique_ptr<File>> open_to_write_along(const std::string& path) override { return open(path, true); }
+  Result<std::unique_ptr<File>> open_to_read(const std::string& path) override { return open(path, false); }
 
   Result<void> make_dir(const std::string& path) override {
     BACKSTAY_TRY(check_path(path));
@@ -243,6 +236,16 @@ class MemoryStore final : public Store {
   }
 
  private:
+  Result<std::unique_ptr<File>> open(const std::string& path, bool to_write) {
+    BACKSTAY_TRY(check_path(path));
+    const std::lock_guard lock(mutex_);
+    BACKSTAY_TRY(require_parent("open", path));
+    if (is_dir(path)) return system_failure("open", full(path), EISDIR);
+    const auto found = nodes_.find(path);
+    if (found == nodes_.end()) return system_failure("open", full(path), ENOENT);
+    return std::unique_ptr<File>(std::make_unique<MemoryFile>(found->second, full(path), to_write));
+  }
+
   [[nodiscard]] bool is_file(const std::string& path) const {
     const auto found = nodes_.find(path);
     return found != nodes_.end() && found->second;

@@ -112,6 +112,11 @@ class PosixStore final : public Store {
     return open(path, O_RDWR | O_CREAT, mapped_);  // no O_TRUNC: pages and blocks are used again
   }
 
+  Result<std::unique_ptr<File>> open_to_write_along(const std::string& path) override {
+    forget_removed();
+    return open(path, O_RDWR, mapped_);
+  }
+
   Result<std::unique_ptr<File>> open_to_read(const std::string& path) override { return open(path, O_RDONLY, nullptr); }
 
   Result<void> make_dir(const std::string& path) override {
@@ -174,6 +179,17 @@ class PosixStore final : public Store {
 };
 
 }  // namespace
+
+void make_path_durable(const std::string& directory) {
+  struct stat here{}, above{};
+  auto path = absolute(directory);
+  if (!path || ::stat(path->c_str(), &here) != 0) return;
+  for (std::filesystem::path parent = *path; parent != parent.root_path();) {
+    parent = parent.parent_path();
+    if (::stat(parent.c_str(), &above) != 0 || above.st_dev != here.st_dev) return;
+    (void)sync_directory(parent.string()).ok();
+  }
+}
 
 Result<std::unique_ptr<Store>> make_posix_store(std::string root, PosixOptions options) {
   auto full = absolute(root);

@@ -29,4 +29,8 @@ struct PosixOptions {
 /// is followed on open and list, but never by remove and remove_tree.
 Result<std::unique_ptr<Store>> make_posix_store(std::string root, PosixOptions options = {});
 
+/// The names by which `directory` is found survive a power cut, up to the root of its file system, though who made them
+/// was stopped before it could see to that. As far as the directories above may be read.
+void make_path_durable(const std::string& directory);
+
 }  // namespace backstay::store

@@ -51,8 +51,11 @@ class Store {
   [[nodiscard]] virtual std::string where() const = 0;
   /// For writing; made if missing; bytes already there are kept, so that their pages and blocks are used again. A file
   /// that has other names, as hard links of an archive, or that is a link to a file, is replaced by a new one: what
-  /// those lead to stays. Of ranks that open one file the first is to have it open before the others.
+  /// those lead to stays.
   virtual Result<std::unique_ptr<File>> open_to_write(const std::string& path) = 0;
+  /// For writing beside another rank, which has opened it so: whatever its names are, it is neither made nor replaced.
+  /// Code::not_found if it is not there.
+  virtual Result<std::unique_ptr<File>> open_to_write_along(const std::string& path) = 0;
   /// Code::not_found if it is not there.
   virtual Result<std::unique_ptr<File>> open_to_read(const std::string& path) = 0;
   /// Makes a directory and its parents; fine if it is there.

@@ -89,7 +89,7 @@ def test_program_in_c_works_alone_and_hears_why_calls_are_refused(programs, tmp_
 
 
 @needs_fortran
-@pytest.mark.parametrize("what", ["types", "refused", "declared"])
+@pytest.mark.parametrize("what", ["types", "refused", "declared", "closes"])
 def test_program_in_fortran_works_alone(programs, tmp_path, what):
     run(*programs["fortran"], what, tmp_path / "ck", timeout=LIMIT)
 

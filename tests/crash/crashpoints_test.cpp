@@ -97,6 +97,11 @@ TEST_P(crashpoints, the_first_line_of_all_is_there_or_it_is_a_fresh_start) {
     const Ran ran = run_job(trial, at);
     ASSERT_EQ(ran.resumed, 0);
     const int oldest = ran.committed ? 1 : 0;
+    Trial next = trial;  // names that were made and not synced are durable before another job counts on them
+    next.disks = copy_of(trial.disks);
+    const Ran after = run_job(next, 0);
+    crash(next.disks, kind, static_cast<unsigned>(at));
+    ASSERT_EQ(found_in(next), after.resumed + 1) << "a line that was committed behind a kill is gone";
     for (const unsigned seed : other_seeds(kind, static_cast<unsigned>(at))) {
       Trial other = trial;
       other.disks = copy_of(trial.disks);

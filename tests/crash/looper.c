@@ -13,6 +13,7 @@
  * LOOPER_PAIR=1: ranks 0 and 1 talk in a communicator of their own, which they keep over repairs, too.
  * LOOPER_STARTS=1: the body makes what it starts from before it resumes. LOOPER_ERRORS=1: it wants MPI's error codes.
  * LOOPER_STATUS=N: what all end with. LOOPER_INIT=1: what it starts from comes of messages in backstay_init.
+ * LOOPER_LOCKS=PROCESS,SECONDS: what is open in that one stays so for that long, when it has died, too: its locks.
  * LOOPER_GOES_ON=1: where backstay_loop has failed it makes the calls of the session all the same, and says the codes.
  */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
@@ -23,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "backstay/backstay.h"
@@ -52,6 +54,14 @@ static int is_me(const char* variable, unsigned* second) {
   int process = -1;
   return text != NULL && mine != NULL && sscanf(text, "%d,%u", &process, second) == 2 &&
          (process == -1 || process == atoi(mine));
+}
+
+/* Past what fork() calls in libraries, which would let go of locks. */
+static void keep_what_is_open(void) {
+  static unsigned seconds = 0;
+  if (seconds > 0 || !is_me("LOOPER_LOCKS", &seconds) || syscall(SYS_fork) != 0) return;
+  sleep(seconds);
+  _exit(0);
 }
 
 /* What the others begin with, too. */
@@ -160,6 +170,7 @@ static int body(void* user) {
   for (int i = 0; i < CELLS && getenv("LOOPER_STARTS") != NULL; ++i) s->cells[i] = 1;
   if (backstay_resume(s->session, &found, &error) != 0) return say("resume", &error);
   if (is_me("LOOPER_RESUMES", &dies_at) && ++s->resumes == dies_at) raise(SIGKILL);
+  keep_what_is_open();
   for (int i = 0; i < CELLS && !found.resumed; ++i) s->weights[i] = 0.25 + 0.5 * i / CELLS;
   if (backstay_comm(s->session, &comm, &error) != 0) return say("comm", &error);
   if (getenv("LOOPER_ERRORS") != NULL) MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);

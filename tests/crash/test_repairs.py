@@ -1120,6 +1120,17 @@ def test_who_uses_a_communicator_of_before_a_repair_hears_so(tmp_path, monkeypat
 
 
 @needs_ulfm
+def test_a_lock_that_outlives_who_was_lost_is_waited_for(tmp_path, monkeypatch):
+    """As the server of a file system keeps it for a while where a node is gone."""
+    program = {"program": LOOPER, "words": ("200",), "levels": "shared", "every": 5}
+    alone = result(run(tmp_path / "a", "-n", 4, **program), "sum")
+    monkeypatch.setenv("LOOPER_LOCKS", "0,3")
+    ended = run(tmp_path / "b", "-n", 4, "--spares", 1, "--kill", "0@100", "--relaunch", 0, **program)
+    assert "is still that of who was lost" in ended.stderr, ended.stderr
+    assert result(ended, "sum") == alone and "rank 0 was lost; spare 4" in ended.stderr, ended.stderr
+
+
+@needs_ulfm
 def test_what_the_body_makes_before_it_resumes_stays_where_no_line_is_whole_yet(tmp_path, monkeypatch):
     program = {"program": LOOPER, "words": ("12",), "levels": "shared", "every": 5}
     without = result(run(tmp_path / "0", "-n", 4, **program), "sum")

@@ -333,19 +333,18 @@ TEST(directory, of_a_line_that_is_a_link_is_followed_and_never_written_over) {
   }
 }
 
-TEST(directory, of_a_line_that_is_a_link_to_nowhere_is_told_and_its_number_not_used_again) {
+namespace {
+void expect_bad_link_is_told(const std::string& target, const std::string& why) {
   const Directory dir;
   const auto opts = options(dir.path() + "/ck", {{"log", "normal"}});
   const std::string place = line_dir(dir.path() + "/ck", 2);
   write_lines(opts, 2);
   fs::rename(place, dir.path() + "/moved");
-  fs::create_symlink(dir.path() + "/away", place);
+  fs::create_symlink(target, place);
   testing::internal::CaptureStderr();
   EXPECT_EQ(resume_in(opts).line, 1U);
   const auto said = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(
-      has(said, "line 2 at level shared cannot be put back: " + place + " is gone, or a link that leads nowhere"))
-      << said;
+  EXPECT_TRUE(has(said, "line 2 at level shared cannot be put back: ") && has(said, place + why)) << said;
   {
     State state = state_of(-1);
     Session session(alone, opts);
@@ -361,6 +360,19 @@ TEST(directory, of_a_line_that_is_a_link_to_nowhere_is_told_and_its_number_not_u
   }
   EXPECT_TRUE(fs::is_symlink(place));
   EXPECT_EQ(resume_in(opts).line, 6U);
+}
+}  // namespace
+
+TEST(directory, of_a_line_that_is_a_link_to_nowhere_is_told_and_its_number_not_used_again) {
+  expect_bad_link_is_told("away", " is gone, or a link that leads nowhere");
+}
+
+TEST(directory, of_a_line_that_is_a_link_to_a_file_is_told_and_its_number_not_used_again) {
+  expect_bad_link_is_told("/proc/version", ": Not a directory");
+}
+
+TEST(directory, of_a_line_that_is_a_link_to_itself_is_told_and_its_number_not_used_again) {
+  expect_bad_link_is_told("line-00000002", ": Too many levels of symbolic links");
 }
 
 TEST(directory, of_a_level_that_is_a_link_to_nowhere_is_refused_with_that_reason) {

@@ -390,6 +390,35 @@ TEST(static_regions, of_an_earlier_run_of_which_only_the_data_are_removed_are_wr
   expect_written_again(Removed::data_of_an_earlier_run);
 }
 
+TEST(static_regions, that_are_damaged_keep_prune_from_removing_others) {
+  const SharedDirectory dir;
+  const auto options = usual(dir.path());
+  run(options, 3);
+  Session session(MPI_COMM_WORLD, options);  // does not resume
+  Code code;
+  code.fill(session.rank(), 1);
+  code.protect(session);
+  session.checkpoint();
+  session.wait();
+  const std::string level = dir.path() + "/shared-static";
+  ASSERT_EQ(lines_of(level).size(), 2U);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank_of() == 0)
+    for (const auto& entry : fs::directory_iterator(level + "/" + lines_of(level).back())) {
+      if (entry.path().extension() != ".h5") continue;
+      std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(8192 + 1).put('!').put('?');
+    }
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_EQ(refusal_of([&] { session.prune(1); }).code, backstay::Code::corrupt);
+  EXPECT_EQ(lines_of(level).size(), 2U);
+  code.forget();
+  EXPECT_TRUE(session.resume().resumed) << "the line of the first history, with its own static regions";
+  Code right;
+  right.fill(session.rank());
+  EXPECT_EQ(code.table, right.table);
+}
+
 TEST(static_regions, and_lines_without_any_are_told_apart) {
   const SharedDirectory dir;
   const auto options = usual(dir.path());

@@ -656,6 +656,22 @@ def test_no_call_asks_a_callback_that_may_close_the_session(start):
     assert run.status().committed == 1
 
 
+def test_the_phase_of_init_may_protect_and_not_close(start):
+    run = start()
+
+    def phase():
+        run.protect("x", np.arange(3.0))
+        run.protect("y", np.arange(2.0))
+        run.unprotect("y")
+        refused(Code.invalid_argument, run.close, "close()", "called back into the program")
+        refused(Code.invalid_argument, run.checkpoint, "inside init()")
+
+    run.init(phase)
+    save(run)
+    assert run.status().committed == 1
+    run.close()
+
+
 def test_a_session_that_is_closed_in_the_body_of_loop_ends_it(start):
     run = start()
 

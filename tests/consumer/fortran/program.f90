@@ -4,6 +4,7 @@
 !   program types DIR     alone: regions of every type and form
 !   program refused DIR   alone: calls that must be refused
 !   program declared DIR  alone: declared computations and replay
+!   program closes DIR    alone: closes its session where that may not be
 !   program stops DIR     an error that nobody asks for ends the program
 !   program loops DIR     counts to 200 in loop(), where ranks may be lost; rank 0 prints "sum 20100"
 module pools
@@ -25,7 +26,22 @@ module pools
     procedure :: look => table_look, resize => table_resize
   end type
 
+  type, extends(pool), public :: closer
+    type(backstay_session), pointer :: session => null()
+  contains
+    procedure :: look => closer_look
+  end type
+
 contains
+
+  subroutine closer_look(self, data, lengths, stat)
+    class(closer), intent(inout), target :: self
+    type(c_ptr), intent(out) :: data
+    integer(int64), intent(out) :: lengths(:)
+    integer, intent(out) :: stat
+    if (associated(self%session)) call self%session%close()
+    call pool_look(self, data, lengths, stat)
+  end subroutine
 
   subroutine pool_look(self, data, lengths, stat)
     class(pool), intent(inout), target :: self
@@ -92,12 +108,14 @@ program main
     call refused()
   case ("declared")
     call declared()
+  case ("closes")
+    call closes()
   case ("stops")
     call stops()
   case ("loops")
     call loops()
   case default
-    error stop "program write|read|types|refused|declared|stops|loops DIR"
+    error stop "program write|read|types|refused|declared|closes|stops|loops DIR"
   end select
   if (failures > 0) error stop 1
 
@@ -396,6 +414,24 @@ contains
     call run%checkpoint_now()
     call run%status(counters)
     call expect(counters%committed > 0 .and. counters%left_out_bytes == 80, "lines without f")
+    call run%close()
+  end subroutine
+
+  subroutine closes()
+    type(backstay_session), target :: run
+    type(closer), target :: memory
+    type(backstay_resumed) :: found
+    memory%x = [1.0_real64, 2.0_real64, 3.0_real64]
+    call run%open_alone(options())
+    call run%protect_memory("memory", memory, backstay_data(1.0_real64))
+    memory%session => run
+    call run%checkpoint_now()
+    call run%wait()
+    memory%session => null()
+    memory%x = 0
+    call run%resume(found)
+    call expect(found%line == 1 .and. all(memory%x == [1, 2, 3]), "the session is as before")
+    call run%close()
     call run%close()
   end subroutine
 
