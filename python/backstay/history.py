@@ -133,7 +133,8 @@ def read_history(directory: Path) -> History | None:
         events += _launches_above(directory, events)
     elif events and not _any(_newest_run(events), {"start"}):
         began = _time(_newest_run(events)[0])
-        below = [session for session in map(_events, named_sessions(directory)) if session]
+        places = dict.fromkeys([*named_sessions(directory), *_told_sessions(events)])
+        below = [session for session in map(_events, places) if session]
         below = [s for s in below if _time(s[-1]) >= began and _are_of_one_run(_newest_run(events), s)]
         if len(below) > 1:
             return None
@@ -141,6 +142,12 @@ def read_history(directory: Path) -> History | None:
     if not events:
         return None
     return _Reader(directory, _newest_run(sorted(events, key=_time))).read()
+
+
+def _told_sessions(events: list[dict]) -> list[Path]:
+    """Where the program's own options have led sessions of the newest run, as `backstay run` has noted."""
+    lists = [event["sessions"] for event in _newest_run(events) if isinstance(event.get("sessions"), list)]
+    return [Path(place) for places in lists for place in places if isinstance(place, str)]
 
 
 def _launches_above(directory: Path, events: list[dict]) -> list[dict]:
@@ -217,6 +224,7 @@ class _Reader:
         self._bases: list[tuple[float, float]] = []  # from when on it grows with time, and what it was then
         self._progress_of: dict[int, float] = {}  # line -> that at its capture, as far as is known
         self._alive = False  # ranks compute
+        self._came_back = False  # since the session was opened: it has looked for a line
         self._last = 0.0  # time of the event before
         self._stood_since: float | None = None  # when the launch fell silent that was killed for it
         self._launched: float | None = None  # a launch in which no session is open yet
@@ -248,6 +256,7 @@ class _Reader:
         if not self._bases:
             self._bases.append((time, 0.0))
         self._out.starts.append((time, 0))
+        self._came_back = False
         self._out.launches = max(1, self._out.launches)
 
     def _on_repair(self, time: float, event: dict) -> None:
@@ -314,7 +323,10 @@ class _Reader:
     def _on_resume(self, time: float, event: dict) -> None:
         call = int(event.get("call", 0))
         if self._out.starts and not any(loss.back is None for loss in self._out.losses):
-            self._out.starts[-1] = (self._out.starts[-1][0], call)  # a job of before goes on
+            if self._came_back:  # as the program itself wants it
+                self._out.starts.append((time, call))
+            else:
+                self._out.starts[-1] = (self._out.starts[-1][0], call)  # a job of before goes on
         self._come_back(time, call, f"resumed from line {event.get('line')}", event)
 
     def _on_fresh(self, time: float, event: dict) -> None:
@@ -322,6 +334,7 @@ class _Reader:
 
     def _come_back(self, time: float, call: int, how: str, event: dict) -> None:
         """All losses since the last time are made good by this one; what it cost is counted at the first of them."""
+        self._came_back = True
         waiting = [loss for loss in self._out.losses if loss.back is None]
         for loss in waiting:
             loss.how = f"{loss.how}, {how}" if loss.online else f"launched again, {how}"

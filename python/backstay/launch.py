@@ -156,7 +156,9 @@ def remove_node(directory: Path) -> bool:
     """Removes what a lost node held. Only a directory that looks like backstay's is touched; False: it was not."""
     if directory.is_symlink() or not directory.is_dir():
         return False
-    if not any((directory / name).exists() for name in ("lock", *LEVELS, *COMPANIONS)):
+    names = ("lock", *LEVELS, *COMPANIONS)
+    below = (*directory.glob("*/"), *directory.glob("*/*/"))  # of sessions with a name
+    if not any((place / name).exists() for place in (directory, *below) for name in names):
         return False
     shutil.rmtree(directory)
     return True
@@ -308,6 +310,7 @@ class Supervisor:
         self._stop_asked: float | None = None  # when the user's first signal came
         self._kill_deadline: float | None = None  # of what was killed from here; None: nothing was
         self._stood_still = False  # and was killed for that
+        self._in_use: Path | None = None  # a directory of the job's sessions, by another job
         self._first_end = FirstEnd()
         self._ended = scratch / "ended"  # what sessions of this launch say aside of their events
         self._most_ranks = 0  # of this launch, on this machine at once
@@ -354,10 +357,15 @@ class Supervisor:
         """Another job holds the directory, so that every launch would be refused. Asked for a while: of this job's own
         processes, which were killed, one may be about to go."""
         deadline = time.monotonic() + GRACE
-        while is_held(self._job.session_directory() / "lock"):
+        while (held := self._held_directory()) is not None:
             if self._is_asked_to_stop(0.05) or time.monotonic() > deadline:
+                self._in_use = held
                 return True
         return False
+
+    def _held_directory(self) -> Path | None:
+        places = (self._job.session_directory(), *self._told_directories())
+        return next((place for place in places if is_held(place / "lock")), None)
 
     def _is_refused(self) -> bool:
         """The session has said so: an option or a call that can never work, or lines of which none can be put back."""
@@ -380,7 +388,7 @@ class Supervisor:
         launches = f"{count} launch{'es' if count > 1 else ''}"
         last = self._launches[-1]
         how = _how(last.status, last.signal)
-        directory = self._job.session_directory()
+        directory = self._in_use or self._job.session_directory()
         say(
             {
                 "done": f"the job is done, after {launches} and {seconds:.1f} s.",
@@ -399,7 +407,7 @@ class Supervisor:
                 f"from, so another would end the same way: see the messages above (last: {how}).",
             }[reason].replace("1 launch were", "1 launch was")
         )
-        self._say_cost(directory)
+        self._say_cost(self._job.session_directory())
 
     def _may_have_saved(self, last: Launch) -> bool:
         if newest_line(self._job) > 0:
@@ -443,7 +451,9 @@ class Supervisor:
         what = {"attempt": attempt, "status": end.status, "signal": end.signal, "seconds": round(seconds, 3)}
         if end.status and self._first_end.time is not None:
             what["since_first_end"] = round(time.time() - self._first_end.time, 6)
-        self._events.add("exit", **what)
+        known = named_sessions(self._job.directory)
+        what["sessions"] = [str(place) for place in self._other_directories() if place not in known]
+        self._events.add("exit", **{name: value for name, value in what.items() if value != []})
         if end.status:
             say(f"launch {attempt} ended after {seconds:.1f} s with {_how(end.status, end.signal)}.")
         from_outside = (lost or end.signal == signal.SIGKILL) and not self._stood_still
@@ -489,13 +499,25 @@ class Supervisor:
 
     def _all_told_aside(self) -> list[str]:
         try:
-            return self._ended.read_text().splitlines()
+            return self._ended.read_text(errors="surrogateescape").splitlines()
         except OSError:
             return []
 
+    def _told_directories(self) -> list[Path]:
+        """Of sessions of the newest launch, as far as these can tell it."""
+        told = [line.removeprefix("directory ") for line in self._all_told_aside() if line.startswith("directory ")]
+        return [Path(path) for path in dict.fromkeys(told)]
+
+    def _other_directories(self) -> list[Path]:
+        """Where sessions have their events, but for the directory of the job: below it, as they have names, or where
+        the program's own options say."""
+        known = named_sessions(self._job.directory)
+        seen = {path.resolve() for path in (*known, self._job.directory)}
+        return known + [path for path in self._told_directories() if path.resolve() not in seen]
+
     def _session_events(self, offset: int) -> list[dict]:
         events = self._events.since(offset)
-        for directory in named_sessions(self._job.directory):
+        for directory in self._other_directories():
             since = [e for e in Events(directory).since(0) if e.get("time", 0) >= self._launched_at]
             runs = {e["run"] for e in since if e.get("run")}  # empty: not known, or its session is not open yet
             events += since if not runs or self._run_id in runs else []
@@ -556,7 +578,8 @@ class Supervisor:
 
     def _watch(self, process: subprocess.Popen, relay: Relay) -> None:
         """Returns when the launcher has ended; what came meanwhile was passed on."""
-        events_size, events_time = self._events.size(), time.monotonic()
+        sizes, events_time = {}, time.monotonic()
+        self._are_new_events(sizes)
         self._kill_deadline = None
         self._stood_still = False
         ranks_seen = time.monotonic()
@@ -570,10 +593,8 @@ class Supervisor:
                 self._first_end.watch(ranks)
             if self._job.spares:
                 ranks_seen = self._look_for_ranks(ranks_seen, process)
-            if self._events.size() != events_size:
-                if any(e.get("event") != "late" for e in self._events.since(events_size)):
-                    events_time = time.monotonic()
-                events_size = self._events.size()
+            if self._job.hang and self._are_new_events(sizes):
+                events_time = time.monotonic()
             quiet = time.monotonic() - max(relay.last_time, events_time)
             if self._job.hang and quiet > self._job.hang and self._kill_deadline is None:
                 say(f"no output and no event for {quiet:.0f} s: the launch hangs and is killed.")
@@ -582,6 +603,16 @@ class Supervisor:
                 self._kill(process)
             if self._kill_deadline is not None and time.monotonic() > self._kill_deadline:
                 guard.end_all(self._run_id)
+
+    def _are_new_events(self, sizes: dict[Path, int]) -> bool:
+        """Since `sizes`, which become those of now; but for what is said of ranks that are waited for."""
+        found = False
+        for events in (self._events, *map(Events, self._other_directories())):
+            before, size = sizes.get(events.path, 0), events.size()
+            sizes[events.path] = size
+            if size != before:
+                found = found or any(e.get("event") != "late" for e in events.since(before))
+        return found
 
     def _has_begun(self) -> bool:
         """A session of this launch is open, or was."""

@@ -275,7 +275,9 @@ Result<bool> Crew::agree(MPI_Comm comm, int& flags, bool bounded) const {
     }
     if (code == MPI_SUCCESS && done == 0 && bounded && patience.exhausted()) {
       (void)held.release();
-      return fail(Code::timeout, "a rank did not come to the end of loop(), or to the repair after a loss, within ",
+      return fail(Code::timeout,
+                  "a rank or a spare did not come to the end of loop() or of the session, or to the repair after a "
+                  "loss, within ",
                   options_.timeout.count(), " ms (option timeout)");
     }
     if (code == MPI_SUCCESS && done == 0) continue;

@@ -3,6 +3,7 @@
 The whole of the campaign is `./dev campaign kills --large`.
 """
 
+import fcntl
 import json
 import os
 import re
@@ -324,6 +325,23 @@ def test_without_a_spare_left_what_memory_holds_is_saved_before_the_end(tmp_path
     assert "was in memory only, and was saved at level shared before the end" in ended.stderr
     assert "launch 2" in ended.stderr and "resumed shared" in ended.stdout
     found = subprocess.run([*COMMAND, "verify", tmp_path / "ck"], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+@needs_ulfm
+def test_where_those_who_are_left_cannot_take_what_is_not_placed_it_is_saved_for_another_launch(tmp_path):
+    program = {"program": LOOPER, "words": ("200",)}
+    alone = result(run(tmp_path / "a", "-n", 4, **program, levels="memory"), "sum")
+    ended = run(
+        tmp_path / "b", *("-n", 4, "--spares", 1, "--nodes", 5, "--kill", "1@30,3@60"), **program, shrink="on",
+        levels="memory,shared", memory__every=5, memory__redundancy="rs(2,1)", shared__every=1000000,
+    )  # fmt: skip
+    assert result(ended, "sum") == alone, ended.stderr
+    assert "is private to a rank and was saved by 4 ranks, and this job has 3" in ended.stderr, ended.stderr
+    assert "was in memory only, and was saved at level shared before the end" in ended.stderr, ended.stderr
+    (resumed,) = [e for e in events(tmp_path / "b", "resume") if e["level"] == "shared"]
+    assert 30 < resumed["call"] <= 60, ended.stderr
+    found = subprocess.run([*COMMAND, "verify", tmp_path / "b" / "ck"], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
 
 
@@ -1117,6 +1135,43 @@ def test_who_uses_a_communicator_of_before_a_repair_hears_so(tmp_path, monkeypat
     assert "MPI reported lost ranks three times, and none was lost" in ended.stderr, ended.stderr
     assert result(ended, "sum") == alone, ended.stderr
     assert "launch 2" in ended.stderr
+
+
+ON_ITS_OWN = """
+import os, sys, time
+import numpy as np
+import backstay
+u = np.zeros(3)
+with backstay.Session(comm=False, every=1, **dict([sys.argv[1].split("=")])) as session:
+    session.protect("u", u)
+    session.resume()
+    begin = u[0]
+    while u[0] < 24:
+        u += 1
+        session.checkpoint()
+        time.sleep(0.2)
+        if u[0] == begin + 10:
+            session.wait()
+            os._exit(7)
+print("u", u[0], flush=True)
+"""
+
+
+@pytest.mark.parametrize("option", ["name=a", "name=a/b/c", "dir=elsewhere"])
+def test_sessions_that_have_their_directory_from_the_program_are_looked_at(tmp_path, option, monkeypatch):
+    """Their lines are progress and no hang; what became of them is in the report, and who else has them is told."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "program.py").write_text(ON_ITS_OWN)
+    job = {"program": sys.executable, "words": ("program.py", option)}
+    ended = run(tmp_path, "-n", 1, "--hang", 1.5, **job)
+    assert result(ended, "u") == "24.0"
+    assert len(events(tmp_path, "launch")) == 3 and not events(tmp_path, "hang"), ended.stderr
+    assert "2 failures: the job stood still" in ended.stderr, ended.stderr
+    place = tmp_path / "elsewhere" if option.startswith("dir") else tmp_path / "ck" / option.removeprefix("name=")
+    with open(place / "lock", "r+") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        ended = run(tmp_path, "-n", 1, **job)
+    assert f"backstay: {place} is in use by another job" in ended.stderr, ended.stderr
 
 
 @needs_ulfm

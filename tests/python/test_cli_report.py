@@ -5,6 +5,7 @@ import os
 from html.parser import HTMLParser
 
 import pytest
+from backstay.history import read_history
 from commands import backstay, sentence_of
 from writer import Checkpoint
 
@@ -52,6 +53,20 @@ def test_losses_are_told_with_what_they_cost(tmp_path):
     local, shared = report["levels"]
     assert (local["lines"], local["bytes"], local["bytes_per_second"], local["given_up"]) == (3, 3000, 1000, 0)
     assert (shared["lines"], shared["bytes_per_second"], shared["given_up"]) == (1, 2000, 1)
+
+
+def test_a_program_that_goes_back_by_itself_begins_again_there(tmp_path):
+    """Its line of steps is broken where it does, and not drawn from the end of before."""
+    events = [
+        (0, "start", {"program": "x", "ranks": 2}),
+        (0.1, "fresh", {}),
+        (11, "commit", {"line": 1, "level": "shared", "call": 10, "seconds": 1, "bytes": 1000}),
+        (51, "commit", {"line": 2, "level": "shared", "call": 50, "seconds": 1, "bytes": 1000}),
+        (52, "resume", {"line": 1, "level": "shared", "call": 10, "seconds": 0.1}),
+        (91, "commit", {"line": 3, "level": "shared", "call": 50, "seconds": 1, "bytes": 1000}),
+        (92, "end", {}),
+    ]
+    assert read_history(write(tmp_path / "ck", events)).starts == [(0, 0), (52, 10)]
 
 
 def test_what_the_launcher_takes_to_end_behind_a_loss_is_no_work(tmp_path):

@@ -5,9 +5,11 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from backstay.cli import verify
 from commands import backstay, sentence_of
 from writer import Checkpoint, flip, rewrite
 
@@ -46,6 +48,19 @@ def test_damage_is_one_sentence_each_and_status_1(tmp_path):
     assert "damage in 2 lines, at 3 places" in summary
     found = backstay("verify", tmp_path, "--json")
     assert found.status == 1 and found.json["damaged"] == 3 and not found.json["ok"]
+
+
+@pytest.mark.parametrize(("lost", "left"), [("shared-static", "shared"), ("shared", "shared-static")])
+def test_a_line_and_static_regions_of_its_number_are_not_each_other(lost, left):
+    def of(level, readable):
+        line = SimpleNamespace(level=level, number=6, heading=level, may_be_of_checkpoint_of=lambda other: True)
+        return {"line": line, "readable": readable, "retired": False}
+
+    assert verify._what_is_left([of(lost, False), of(left, True)]) == []
+    other = lost.replace("shared", "partner")
+    assert verify._what_is_left([of(lost, False), of(other, True)]) == [
+        f"{lost} cannot be read, but level {other} has this line, too, and can be read."
+    ]
 
 
 def test_every_flip_fails_the_command(tmp_path):

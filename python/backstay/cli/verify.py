@@ -6,7 +6,7 @@ from typing import Annotated, Optional
 import typer
 
 from backstay.cli import common
-from backstay.lines import Damage, verify_line
+from backstay.lines import COMPANIONS, Damage, verify_line
 
 TargetArgument = Annotated[
     Optional[str], typer.Argument(metavar="LINE|DIR|DIR@LINE", help="What to check; every line if none is named.")
@@ -97,7 +97,9 @@ def _what_is_left(results: list) -> list:
     """For each line that a level has lost: which other level still has it."""
     out = []
     for lost in [r["line"] for r in results if not r["readable"] and not r["retired"]]:
+        of_statics = lost.level in COMPANIONS  # which have numbers among those of lines
         others = [r["line"] for r in results if r["readable"] and r["line"].number == lost.number]
+        others = [line for line in others if (line.level in COMPANIONS) == of_statics]
         level = next((line.level for line in others if lost.may_be_of_checkpoint_of(line)), None)
         if level:
             out.append(f"{lost.heading} cannot be read, but level {level} has this line, too, and can be read.")
