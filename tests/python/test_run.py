@@ -228,6 +228,13 @@ def test_relaunches_are_counted(tmp_path, app):
     assert "2 launches were allowed" in done.stderr
 
 
+def test_spares_and_nodes_of_the_environment_count(tmp_path, app, monkeypatch):
+    given = environment() | {"BACKSTAY_SPARES": "1", "BACKSTAY_NODES": "3"}
+    monkeypatch.setitem(globals(), "environment", lambda: given)
+    done = run(tmp_path, "-n", 2, "--relaunch", 0, "--kill", "node2@3", "--", app, 3)
+    assert "launch 1: standin on 2 ranks and 1 spare on 3 simulated nodes" in done.stderr, done.stderr
+
+
 def test_exit_status_is_the_applications(tmp_path, app, launcher):
     done = run(tmp_path, "-n", 2, "--relaunch", 0, "--mpirun", launcher, "--", app, 3, "exit:7")
     assert done.returncode == 7

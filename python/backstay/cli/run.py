@@ -22,8 +22,13 @@ SETTINGS = {"context_settings": {"allow_interspersed_args": False}}
 def run(
     command: Annotated[list[str], typer.Argument(metavar="APP ARGS...", help="The program and its own arguments.")],
     ranks: Annotated[int, typer.Option("-n", help="Ranks.")] = 1,
-    spares: Annotated[int, typer.Option(help="Processes beside the ranks that take the places of lost ones.")] = 0,
-    nodes: Annotated[Optional[int], typer.Option(help="Put the ranks on so many simulated nodes.")] = None,
+    spares: Annotated[
+        int,
+        typer.Option(envvar="BACKSTAY_SPARES", help="Processes beside the ranks that take the places of lost ones."),
+    ] = 0,
+    nodes: Annotated[
+        Optional[int], typer.Option(envvar="BACKSTAY_NODES", help="Put the ranks on so many simulated nodes.")
+    ] = None,
     relaunch: Annotated[int, typer.Option(help="How often to launch again after a failure.")] = 3,
     kill: Annotated[
         Optional[list[str]],
