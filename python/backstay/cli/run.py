@@ -17,18 +17,20 @@ from .common import DEFAULT_DIR, forget_stdout, output_may_fail
 
 # So that the options of APP are its own also without the `--` before it.
 SETTINGS = {"context_settings": {"allow_interspersed_args": False}}
+# The library obeys the variables: they have to count here, too.
+Spares = Annotated[
+    int, typer.Option(envvar="BACKSTAY_SPARES", help="Processes beside the ranks that take the places of lost ones.")
+]
+Nodes = Annotated[
+    Optional[int], typer.Option(envvar="BACKSTAY_NODES", help="Put the ranks on so many simulated nodes.")
+]
 
 
 def run(
     command: Annotated[list[str], typer.Argument(metavar="APP ARGS...", help="The program and its own arguments.")],
     ranks: Annotated[int, typer.Option("-n", help="Ranks.")] = 1,
-    spares: Annotated[
-        int,
-        typer.Option(envvar="BACKSTAY_SPARES", help="Processes beside the ranks that take the places of lost ones."),
-    ] = 0,
-    nodes: Annotated[
-        Optional[int], typer.Option(envvar="BACKSTAY_NODES", help="Put the ranks on so many simulated nodes.")
-    ] = None,
+    spares: Spares = 0,
+    nodes: Nodes = None,
     relaunch: Annotated[int, typer.Option(help="How often to launch again after a failure.")] = 3,
     kill: Annotated[
         Optional[list[str]],
