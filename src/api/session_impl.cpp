@@ -683,7 +683,6 @@ Resumed Session::Impl::resume() {
 /// What resume() or replay() has found is told.
 Resumed Session::Impl::found(const Result<Resumed>& outcome) {
   if (!outcome && rank == 0 && !must_resume_) api::tell_launcher(outcome.failure().code);
-  if (!outcome && must_resume_) save_for_another_launch(outcome.failure().code);
   const auto found = value_here(outcome);
   const bool back = !found && must_resume_;
   if (!found && repairs_begun() > 0) begin_after_a_loss(back);
@@ -711,19 +710,6 @@ Resumed Session::Impl::found(const Result<Resumed>& outcome) {
                              api::Journal::number("call", static_cast<double>(engine_->next_call())),
                              api::Journal::number("seconds", found.seconds)});
   return found;
-}
-
-/// Ranks were lost, and those who are left cannot put a line back, as a region is not placed: the launch will end, and
-/// the next one is of as many ranks as before.
-void Session::Impl::save_for_another_launch(Code why) {
-  const bool together = why != Code::comm && why != Code::timeout && why != Code::rank_lost;
-  if (!together || repairs_begun() == 0) return;
-  const auto line = engine_->save_what_memory_holds();
-  if (rank != 0) return;
-  if (!line)
-    journal_->insist(cat("the newest line in memory could not be saved at level shared: ", line.failure().what));
-  else if (*line > 0)
-    journal_->insist(cat("line ", *line, " was in memory only, and was saved at level shared before the end"));
 }
 
 /// No line was found, and ranks have been lost. A rank that took a place has nothing to go back from, and goes on if

@@ -254,7 +254,6 @@ class Session::Impl {
   [[nodiscard]] Result<void> may_go_back_to_the_beginning() const;
   [[nodiscard]] bool is_numbered_as_then() const;
   Result<void> go_back_to_the_beginning();
-  void save_for_another_launch(Code why);
   void begin_after_a_loss(bool back);
   [[nodiscard]] bool a_rank_is_lost() const;
   [[nodiscard]] std::size_t repairs_begun() const;
