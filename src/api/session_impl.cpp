@@ -410,7 +410,9 @@ engine::EngineConfig Session::Impl::make_config(const engine::Topology& topology
   config.local_dir = local_dir_;
   config.policy = settings_.policy;
   config.timeout = milliseconds(settings_.timeout);
-  if (repairs_begun() > 0)  // the others wait here for as long as that option says
+  config.goes_on = repairs_begun() > 0;
+  config.next_line = next_line_;
+  if (config.goes_on)  // the others wait here for as long as that option says
     config.lock_patience = std::min<std::chrono::milliseconds>(config.timeout / 2, std::chrono::minutes(2));
   config.staging_limit = settings_.staging_limit;
   config.nice = settings_.nice;

@@ -402,6 +402,7 @@ class Session::Impl {
   [[nodiscard]] Result<void> put_back(Held& held);
   std::optional<Beginning> beginning_;
   std::uint64_t saved_statics_ = 0;  // by the engine before this one
+  std::uint64_t next_line_ = 1;      // of that
   bool must_resume_ = false;         // a rank was replaced, and resume() was not called since
   /// Whether a line was whole: false on a process that took a place, until it has gone on with ranks that know it.
   bool knows_what_was_whole_ = true;

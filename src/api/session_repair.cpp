@@ -389,6 +389,7 @@ void Session::Impl::stop_engine(comm::Alarm& alarm) {
   value_or_throw(engine_->drain());
   captured_before_ += engine_->captured();
   saved_statics_ = engine_->saved_statics();
+  next_line_ = engine_->next_line();
   engine_.reset();
   thrown_ = 0;
 }

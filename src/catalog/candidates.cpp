@@ -207,6 +207,8 @@ std::vector<StoreContents> read_contents(ByteView bytes, const ManifestOf& manif
     StoreContents store;
     store.level = in.number<int>();
     store.server = in.number<int>();
+    if (const auto code = static_cast<Code>(in.number<std::uint8_t>()); code != Code::ok)
+      store.state = Failure{code, in.text()};
     for (auto n = in.number<std::uint64_t>(); n > 0 && in.complete(); --n) {
       Holding h;
       h.line = in.number<std::uint64_t>();
@@ -250,6 +252,8 @@ Bytes encode_contents(const std::vector<StoreContents>& contents) {
   for (const auto& store : contents) {
     out.number(store.level);
     out.number(store.server);
+    out.number(static_cast<std::uint8_t>(store.state ? Code::ok : store.state.failure().code));
+    if (!store.state) out.text(store.state.failure().what);
     out.number(static_cast<std::uint64_t>(store.holdings.size()));
     for (const auto& h : store.holdings) {
       out.number(h.line);

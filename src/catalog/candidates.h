@@ -16,6 +16,7 @@ struct StoreContents {
   int level = 0;   ///< index into the session's levels
   int server = 0;  ///< the rank that can read this store for others
   std::vector<Holding> holdings;
+  Result<void> state = {};  ///< a failure: it cannot be looked at, or nothing can be written there any more
 };
 
 /// What tells manifests apart: most stores of a level have the same ones, as long as there are ranks, so ranks tell

@@ -15,7 +15,6 @@
 #include "engine/level_choice.h"
 #include "engine/rescue.h"
 #include "store/memory_store.h"
-#include "store/posix_store.h"
 
 namespace backstay::engine {
 
@@ -40,11 +39,11 @@ std::vector<plan::Cadence> cadences(const std::vector<LevelConfig>& levels) {
 
 bool any(const std::vector<bool>& flags) { return std::find(flags.begin(), flags.end(), true) != flags.end(); }
 
-/// What a directory holds at a level; nothing where it cannot be read, as it is not there to write.
+/// What a directory holds at a level; nothing where it cannot be read.
 std::vector<catalog::Holding> holdings_in(const std::string& dir, const std::string& level) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(dir + "/" + level, ignored)) return {};
-  const auto store = store::make_posix_store(dir, {store::Direct::off});
+  const auto store = store::look_at_posix_store(dir, {store::Direct::off});
   if (!store) return {};
   auto holdings = catalog::scan(**store, level);
   return holdings ? std::move(*holdings) : std::vector<catalog::Holding>{};
@@ -90,6 +89,8 @@ Result<void> Engine::open() {
   BACKSTAY_TRY(agree(groups_.app(), make_names_durable()));
   const auto inventory = take_inventory(levels_, companions_, {}, groups_.app());
   if (!inventory) return inventory.failure();
+  if (!config_.goes_on) BACKSTAY_TRY(require_all_stores(*inventory, groups_.app()));
+  say_what_is_missing(*inventory, levels_, hooks_.say);
   BACKSTAY_TRY(look_at_other_levels());
   note_lines(*inventory);
   groups_.app().wait_for_all([this] { tell_who_is_late(); });
@@ -99,7 +100,8 @@ Result<void> Engine::open() {
 }
 
 /// Lines that an earlier run left at levels that this one has not: new lines get higher numbers, so that the newest one
-/// has the highest number whatever the levels are, and resume() says what it passes over.
+/// has the highest number whatever the levels are, and resume() says what it passes over. Behind a loss the same holds
+/// for what is at levels of ours and cannot be looked at now.
 Result<void> Engine::look_at_other_levels() {
   std::vector<std::int64_t> newest(2 * named_levels.size(), 0);  // of each: any line, a committed line
   for (std::size_t i = 0; i < named_levels.size(); ++i) {
@@ -115,8 +117,10 @@ Result<void> Engine::look_at_other_levels() {
       if (!held.manifest.empty()) newest[2 * i + 1] = std::max(newest[2 * i + 1], line);
     }
   }
+  newest.push_back(static_cast<std::int64_t>(config_.next_line));
   const auto all = groups_.app().all_max(std::move(newest));
   if (!all) return all.failure();
+  next_line_ = std::max(next_line_, static_cast<std::uint64_t>(all->back()));
   for (std::size_t i = 0; i < named_levels.size(); ++i) {
     next_line_ = std::max(next_line_, static_cast<std::uint64_t>((*all)[2 * i]) + 1);
     const auto line = static_cast<std::uint64_t>((*all)[2 * i + 1]);
@@ -138,21 +142,16 @@ Result<void> Engine::make_levels() {
 
 Result<void> Engine::make_level(Level& level) {
   const int me = groups_.app().rank();
-  const auto posix = [&](const std::string& dir) -> Result<void> {
-    auto made = store::make_posix_store(dir, {config_.direct_io ? store::Direct::automatic : store::Direct::off});
-    if (!made) return made.failure();
-    level.store = std::move(*made);
-    return {};
-  };
   if (level.config.kind == LevelKind::memory) {
     level.store = config_.memory ? config_.memory : store::make_memory_store();
     level.leader = true;
-  } else if (level.config.kind == LevelKind::shared) {
-    BACKSTAY_TRY(posix(config_.shared_dir));
-    level.leader = me == 0;
   } else {
-    BACKSTAY_TRY(posix(config_.local_dir));
-    level.leader = me == config_.topology.leader(config_.topology.node(me));
+    if (auto made = store::make_posix_store(directory_of(level), posix_options()))
+      level.store = std::move(*made);
+    else
+      BACKSTAY_TRY(only_read(level, made.failure()));
+    level.leader =
+        me == (level.config.kind == LevelKind::shared ? 0 : config_.topology.leader(config_.topology.node(me)));
   }
   if (config_.wrap_store) level.store = config_.wrap_store(std::move(level.store));
   level.groups = file_groups(level.config, config_.topology);
@@ -177,6 +176,16 @@ Result<void> Engine::make_level(Level& level) {
   return {};
 }
 
+/// What can be read there may be the newest line, and every new one at this level is given up by all.
+Result<void> Engine::only_read(Level& level, const Failure& why) {
+  if (!config_.goes_on || why.code == Code::locked) return why;
+  auto there = store::look_at_posix_store(directory_of(level), posix_options());
+  if (!there) return there.failure();
+  level.state = why;
+  level.store = store::make_read_only_store(std::move(*there), why);
+  return {};
+}
+
 Result<store::DirLock> Engine::take_lock(const std::string& dir) {
   const auto end = std::chrono::steady_clock::now() + config_.lock_patience;
   for (bool said = false;; said = true) {
@@ -193,8 +202,7 @@ Result<store::DirLock> Engine::take_lock(const std::string& dir) {
 Result<void> Engine::lock_directories() {
   std::set<std::string> wanted;
   for (const auto& level : levels_)
-    if (level.leader && level.config.kind != LevelKind::memory)
-      wanted.insert(is_on_nodes(level.config.kind) ? config_.local_dir : config_.shared_dir);
+    if (level.leader && level.config.kind != LevelKind::memory) wanted.insert(directory_of(level));
   // Two jobs in one directory meet at this lock whatever their levels are. Where none of them writes here, a directory
   // that cannot have a lock is no reason to refuse.
   const bool files = std::any_of(levels_.begin(), levels_.end(),
@@ -208,21 +216,24 @@ Result<void> Engine::lock_directories() {
   for (const auto& dir : wanted) {
     auto lock = take_lock(dir);
     if (!lock && dir == config_.shared_dir && !writes_here && lock.failure().code != Code::locked) continue;
-    if (!lock) return lock.failure();
-    locks_[dir] = std::make_shared<const store::DirLock>(std::move(*lock));
+    if (lock) locks_[dir] = std::make_shared<const store::DirLock>(std::move(*lock));
+    for (auto& level : levels_) {
+      if (!level.leader || level.config.kind == LevelKind::memory || directory_of(level) != dir) continue;
+      if (!lock) BACKSTAY_TRY(only_read(level, lock.failure()));
+      if (lock) level.lock = locks_[dir];
+    }
   }
-  for (auto& level : levels_)
-    if (level.leader && level.config.kind != LevelKind::memory)
-      level.lock = locks_.at(is_on_nodes(level.config.kind) ? config_.local_dir : config_.shared_dir);
   companions_ = companions_of(levels_);
   return {};
 }
 
 Result<void> Engine::make_names_durable() {
   for (const auto& [dir, lock] : locks_) store::make_path_durable(dir);
-  for (const auto* some : {&levels_, &companions_})
-    for (const auto& level : *some)
-      if (level.leader) BACKSTAY_TRY(catalog::make_names_durable(*level.store, level.name));
+  for (auto* some : {&levels_, &companions_})
+    for (auto& level : *some)
+      if (level.leader)
+        if (const auto durable = catalog::make_names_durable(*level.store, level.name); !durable)
+          BACKSTAY_TRY(only_read(level, durable.failure()));
   return {};
 }
 
@@ -575,12 +586,9 @@ Result<void> Engine::look_after_statics(const std::vector<bool>& levels, bool no
 /// The background is idle on all ranks. The capture has memory of its own, which it gives back when it is written.
 Result<void> Engine::write_statics(const std::vector<bool>& levels) {
   auto found = take_inventory({}, companions_, {}, groups_.app());
-  if (found)
-    note_lines_of(found->statics, companions_);
-  else if (groups_.app().works())
-    found = Inventories{};  // a store that cannot be looked at: they are written anew, if they can be
-  else
-    return found.failure();
+  if (!found) return found.failure();
+  note_lines_of(found->statics,
+                companions_);  // those of a store that cannot be looked at are written anew, if possible
   auto checkpoint = std::make_unique<Checkpoint>();
   Checkpoint& c = *checkpoint;
   c.captured = capture_regions(static_regions_, capture_options(), c.capture);
@@ -682,6 +690,7 @@ Result<Resumed> Engine::resume(Aside* later) {
   const double start = monotonic();
   auto there = take_inventory(levels_, companions_, settled_here(), groups_.app());
   if (!there) return there.failure();
+  say_what_is_missing(*there, levels_, hooks_.say);
   note_lines(*there);
   BACKSTAY_TRY(choose_level(there->lines, levels_, config_.topology, groups_.app(), hooks_.say));
   ReadOptions read;
@@ -801,6 +810,7 @@ Result<Verified> Engine::verify() {
   BACKSTAY_TRY(meet(Meeting::verify));
   const auto found = take_inventory(levels_, companions_, settled_here(), groups_.app());
   if (!found) return found.failure();
+  BACKSTAY_TRY(require_all_stores(*found, groups_.app()));
   auto damage = check_all(found->lines, levels_, groups_.app());
   if (!damage) return damage.failure();
   auto of_statics = check_all(found->statics, companions_, groups_.app());
@@ -834,6 +844,7 @@ Result<void> Engine::prune(std::size_t keep) {
   BACKSTAY_TRY(meet(Meeting::prune));
   auto found = take_inventory(levels_, companions_, settled_here(), groups_.app());
   if (!found) return found.failure();
+  BACKSTAY_TRY(require_all_stores(*found, groups_.app()));
   note_lines(*found);  // files may be gone of those that were written
   for (auto& level : levels_)
     std::erase_if(level.whole,

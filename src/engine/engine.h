@@ -22,6 +22,7 @@
 #include "region/region_set.h"
 #include "select/declared.h"
 #include "store/lock.h"
+#include "store/posix_store.h"
 
 namespace backstay::engine {
 
@@ -38,6 +39,10 @@ struct EngineConfig {
   /// How long the lock of a directory is waited for: of who held it before, who was lost with a node, a file system may
   /// keep it for a while.
   std::chrono::milliseconds lock_patience{};
+  /// It goes on for another one after a loss: without stores that are gone or cannot be written any more, as a job does
+  /// whose disk fails.
+  bool goes_on = false;
+  std::uint64_t next_line = 1;  ///< of the one before: lines that cannot be seen now may have the numbers below
   std::uint64_t staging_limit = 0;
   int capture_threads = 1;
   int nice = 10;
@@ -158,11 +163,20 @@ class Engine {
   }
   [[nodiscard]] std::uint64_t staging_bytes() const { return background_ ? background_->staging_bytes() : 0; }
   [[nodiscard]] const std::vector<Level>& levels() const { return levels_; }
+  /// The number of the line that comes next.
+  [[nodiscard]] std::uint64_t next_line() const { return next_line_; }
 
  private:
   Result<void> make_levels();
   Result<void> look_at_other_levels();
   Result<void> make_level(Level& level);
+  [[nodiscard]] const std::string& directory_of(const Level& level) const {
+    return is_on_nodes(level.config.kind) ? config_.local_dir : config_.shared_dir;
+  }
+  [[nodiscard]] store::PosixOptions posix_options() const {
+    return {config_.direct_io ? store::Direct::automatic : store::Direct::off};
+  }
+  Result<void> only_read(Level& level, const Failure& why);
   Result<store::DirLock> take_lock(const std::string& dir);
   Result<void> lock_directories();
   Result<void> make_names_durable();

@@ -488,6 +488,65 @@ TEST_F(EngineTest, a_line_at_several_levels_is_put_back_from_the_one_expected_to
   }
 }
 
+namespace {
+bool says(const Rank& rank, const std::string& sentence) {
+  return std::ranges::any_of(rank.sentences, [&](const auto& said) { return said.starts_with(sentence); });
+}
+}  // namespace
+
+/// The directory of one node has become a file: a job is refused, and one that goes on behind a loss does without.
+TEST_F(EngineTest, who_goes_on_behind_a_loss_does_without_the_stores_that_are_gone) {
+  const std::vector<LevelConfig> levels{level(LevelKind::local), level(LevelKind::shared)};
+  write(4, levels, {1, 2, 3});
+  fs::remove_all(dir_ / "shared" / "shared" / "line-00000003");
+  fs::remove_all(dir_ / "node-1");
+  std::ofstream(dir_ / "node-1") << "no directory";
+  comm::run_ranks(4, [&](comm::Comm& comm) {
+    EXPECT_THROW(Rank(comm, dir_, levels), Error);
+    Rank rank(comm, dir_, levels, 2, [&](EngineConfig& config) {
+      config.goes_on = true;
+      if (comm.rank() == 2) config.next_line = 8;
+    });
+    EXPECT_TRUE(says(rank, "level local: rank 2: ")) << rank.sentences.size();
+    const auto found = rank.engine->resume();
+    ASSERT_TRUE(found.ok()) << found.failure().what;
+    EXPECT_EQ(found->level, "shared");
+    for (double x : rank.u) EXPECT_EQ(x, 2);
+    rank.write(4);
+    EXPECT_NE(rank.trouble.find("node-1"), std::string::npos) << rank.trouble;
+    EXPECT_EQ(rank.engine->next_line(), 9) << "none of a line that cannot be seen now";
+  });
+  EXPECT_TRUE(fs::exists(dir_ / "shared" / "shared" / "line-00000008" / "manifest"));
+  EXPECT_TRUE(fs::exists(dir_ / "node-0" / "local" / "line-00000003" / "manifest")) << "it may be whole again";
+}
+
+/// One that fails while the job is at work is passed over by resume(), and stands in the way of what looks at all.
+TEST_F(EngineTest, a_store_that_cannot_be_looked_at_is_passed_over) {
+  const std::vector<LevelConfig> levels{level(LevelKind::local), level(LevelKind::shared)};
+  write(4, levels, {1, 2});
+  comm::run_ranks(4, [&](comm::Comm& comm) {
+    auto plan = std::make_shared<store::FaultPlan>();
+    Rank rank(comm, dir_, levels, 2, [&](EngineConfig& config) {
+      if (comm.rank() == 2)
+        config.wrap_store = [plan](std::shared_ptr<store::Store> inner) {
+          return store::make_faulty_store(std::move(inner), plan);
+        };
+    });
+    plan->fail_from(store::Operation::list, 1, {Code::io, "cannot list node-1/local: Input/output error"});
+    const auto verified = rank.engine->verify();
+    ASSERT_FALSE(verified.ok());
+    EXPECT_EQ(verified.failure().what, "rank 2: cannot list node-1/local: Input/output error");
+    EXPECT_EQ(rank.engine->prune(1).ok(), false);
+    const auto found = rank.engine->resume();
+    ASSERT_TRUE(found.ok()) << found.failure().what;
+    EXPECT_TRUE(
+        says(rank, "level local: rank 2: cannot list node-1/local: Input/output error; the job goes on without"));
+    EXPECT_EQ(found->level, "shared");
+    for (double x : rank.u) EXPECT_EQ(x, 2);
+  });
+  expect_found(4, levels, 2);
+}
+
 /// The cheapest level has lost too much.
 TEST_F(EngineTest, of_the_other_levels_that_have_the_line_the_fastest_is_looked_for_too) {
   auto second = level(LevelKind::local);

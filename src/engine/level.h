@@ -83,6 +83,7 @@ struct Level {
   LevelConfig config;
   std::string name;                            ///< "shared"
   std::shared_ptr<store::Store> store;         ///< where this rank writes
+  Result<void> state;                          ///< of `store`: a failure where nothing can be written any more
   bool leader = false;                         ///< this rank does the directory work in `store`
   std::shared_ptr<const store::DirLock> lock;  ///< of the leader: nothing is written or removed without it
   std::vector<FileGroup> groups;               ///< of the whole level

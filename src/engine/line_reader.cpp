@@ -638,15 +638,18 @@ namespace {
 using Contents = std::vector<catalog::StoreContents>;
 
 /// What the stores hold that this rank leads.
-Result<Contents> scan_own(const std::vector<Level>& levels, const std::vector<Level>& companions, int rank) {
+Contents scan_own(const std::vector<Level>& levels, const std::vector<Level>& companions, int rank) {
   Contents mine;
   for (const auto* some : {&levels, &companions})
     for (std::size_t i = 0; i < some->size(); ++i) {
       const Level& level = (*some)[i];
       if (!level.leader) continue;
-      auto holdings = catalog::scan(*level.store, level.name);
-      if (!holdings) return holdings.failure();
-      mine.push_back({static_cast<int>(i + (some == &levels ? 0 : levels.size())), rank, std::move(*holdings)});
+      catalog::StoreContents store{static_cast<int>(i + (some == &levels ? 0 : levels.size())), rank, {}, level.state};
+      if (auto holdings = catalog::scan(*level.store, level.name))
+        store.holdings = std::move(*holdings);
+      else
+        store.state = holdings.failure();
+      mine.push_back(std::move(store));
     }
   return mine;
 }
@@ -699,7 +702,7 @@ void look_for_statics(catalog::Candidate& line, const Inventory& statics, const 
 Result<Inventories> take_inventory(const std::vector<Level>& levels, const std::vector<Level>& companions,
                                    const Result<void>& ready, comm::Comm& comm) {
   auto all =
-      tell_each_other(ready ? scan_own(levels, companions, comm.rank()) : Result<Contents>(ready.failure()), comm);
+      tell_each_other(ready ? Result<Contents>(scan_own(levels, companions, comm.rank())) : ready.failure(), comm);
   if (!all) return all.failure();
   Inventories out;
   const int count = static_cast<int>(levels.size());
@@ -714,6 +717,24 @@ Result<Inventories> take_inventory(const std::vector<Level>& levels, const std::
   for (auto& line : out.lines.candidates)
     if (line.trouble.empty() && line.manifest.statics > 0 && count > 0) look_for_statics(line, out.statics, companions);
   return out;
+}
+
+Result<void> require_all_stores(const Inventories& found, const comm::Comm& comm) {
+  for (const auto* inventory : {&found.lines, &found.statics})
+    for (const auto& store : inventory->contents)
+      if (!store.state)
+        return fail(store.state.failure().code, comm.size() > 1 ? cat("rank ", store.server, ": ") : std::string(),
+                    store.state.failure().what);
+  return {};
+}
+
+void say_what_is_missing(const Inventories& found, const std::vector<Level>& levels, const Say& say) {
+  std::set<std::pair<int, int>> said;  // a level's companion lies where it does
+  for (const auto* inventory : {&found.lines, &found.statics})
+    for (const auto& store : inventory->contents)
+      if (!store.state && said.emplace(store.level, store.server).second)
+        say(cat("level ", levels[static_cast<std::size_t>(store.level)].name, ": rank ", store.server, ": ",
+                store.state.failure().what, "; the job goes on without what cannot be read or written there"));
 }
 
 namespace {

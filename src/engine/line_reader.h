@@ -13,6 +13,9 @@
 
 namespace backstay::engine {
 
+/// What the caller hears on the way, the same on every rank: "line 42 at partner: ...; trying ...".
+using Say = std::function<void(const std::string&)>;
+
 /// What every rank knows of the lines at all levels.
 struct Inventory {
   std::vector<catalog::StoreContents> contents;
@@ -28,6 +31,11 @@ struct Inventories {
 /// look is the failure of all.
 Result<Inventories> take_inventory(const std::vector<Level>& levels, const std::vector<Level>& companions,
                                    const Result<void>& ready, comm::Comm& comm);
+
+/// All stores could be looked at, and be written when they were opened; otherwise why not.
+Result<void> require_all_stores(const Inventories& found, const comm::Comm& comm);
+/// A sentence for each store of which that does not hold.
+void say_what_is_missing(const Inventories& found, const std::vector<Level>& levels, const Say& say);
 
 /// What belongs to the lines of the levels beside them.
 struct Statics {
@@ -64,9 +72,6 @@ struct ReadOptions {
   bool had_statics = false;  ///< as this process has saved or put back the static regions, they should be
   std::function<void(const Failure&)> cannot_write = {};  ///< see rebuild()
 };
-
-/// What the caller hears on the way, the same on every rank: "line 42 at partner: ...; trying ...".
-using Say = std::function<void(const std::string&)>;
 
 /// Collective. Puts back the newest line that can be had: a file that is missing, truncated or altered is read from
 /// its copy; where no copy is good, the next candidate is tried. Static regions come first, and are left alone where

@@ -178,6 +178,26 @@ class PosixStore final : public Store {
   std::shared_ptr<MappedFiles> mapped_ = std::make_shared<MappedFiles>();
 };
 
+class ReadOnlyStore final : public Store {
+ public:
+  ReadOnlyStore(std::unique_ptr<Store> inner, Failure why) : inner_(std::move(inner)), why_(std::move(why)) {}
+
+  [[nodiscard]] std::string where() const override { return inner_->where(); }
+  void forget_removed() override { inner_->forget_removed(); }
+  Result<std::unique_ptr<File>> open_to_write(const std::string&) override { return why_; }
+  Result<std::unique_ptr<File>> open_to_write_along(const std::string&) override { return why_; }
+  Result<std::unique_ptr<File>> open_to_read(const std::string& path) override { return inner_->open_to_read(path); }
+  Result<void> make_dir(const std::string&) override { return why_; }
+  Result<std::vector<Entry>> list(const std::string& path) override { return inner_->list(path); }
+  Result<void> rename(const std::string&, const std::string&) override { return why_; }
+  Result<void> remove(const std::string&) override { return why_; }
+  Result<void> sync_dir(const std::string&) override { return {}; }
+
+ private:
+  std::unique_ptr<Store> inner_;
+  Failure why_;
+};
+
 }  // namespace
 
 void make_path_durable(const std::string& directory) {
@@ -200,6 +220,16 @@ Result<std::unique_ptr<Store>> make_posix_store(std::string root, PosixOptions o
   BACKSTAY_TRY(make_with_parents(*full));
   BACKSTAY_TRY(require_writable(*full));
   return std::unique_ptr<Store>(std::make_unique<PosixStore>(std::move(*full), options));
+}
+
+Result<std::unique_ptr<Store>> look_at_posix_store(std::string root, PosixOptions options) {
+  auto full = absolute(root);
+  if (!full) return full.failure();
+  return std::unique_ptr<Store>(std::make_unique<PosixStore>(std::move(*full), options));
+}
+
+std::unique_ptr<Store> make_read_only_store(std::unique_ptr<Store> inner, Failure why) {
+  return std::make_unique<ReadOnlyStore>(std::move(inner), std::move(why));
 }
 
 }  // namespace backstay::store

@@ -29,6 +29,13 @@ struct PosixOptions {
 /// is followed on open and list, but never by remove and remove_tree.
 Result<std::unique_ptr<Store>> make_posix_store(std::string root, PosixOptions options = {});
 
+/// The same as it is: nothing is made, nothing need be there or be writable.
+Result<std::unique_ptr<Store>> look_at_posix_store(std::string root, PosixOptions options = {});
+
+/// `inner`, of which nothing can be changed, as calls that would do so fail with `why`. What has been written there is
+/// durable as far as it will be.
+std::unique_ptr<Store> make_read_only_store(std::unique_ptr<Store> inner, Failure why);
+
 /// The names by which `directory` is found survive a power cut, up to the root of its file system, though who made them
 /// was stopped before it could see to that. As far as the directories above may be read.
 void make_path_durable(const std::string& directory);

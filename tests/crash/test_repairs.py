@@ -70,6 +70,10 @@ def events(directory, kind):
     return [event for event in map(json.loads, lines) if event["event"] == kind]
 
 
+def events_so_far(directory, kind):
+    return events(directory, kind) if (directory / "ck" / "events.jsonl").exists() else []
+
+
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     """The hash of four ranks that nothing happens to."""
@@ -1004,7 +1008,7 @@ def test_a_job_that_was_asked_to_end_says_whether_anything_outlives_it(tmp_path,
         command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as running:
         until = time.monotonic() + LIMIT
-        while not ((tmp_path / "ck" / "events.jsonl").exists() and events(tmp_path, "commit")):
+        while not events_so_far(tmp_path, "commit"):
             assert time.monotonic() < until and running.poll() is None
             time.sleep(0.01)
         running.send_signal(signal.SIGTERM)
@@ -1465,6 +1469,42 @@ def test_another_spare_takes_the_place_of_one_that_cannot_write_any_more(tmp_pat
     assert result(ended) == plain and "launch 2" not in ended.stderr, ended.stderr
     assert "a spare on node 3 ends where it was to take a place, so that another one does: " in ended.stderr
     assert "spare 4 (node 4) is rank 1 now" in ended.stderr
+
+
+@needs_ulfm
+@pytest.mark.parametrize("disk", ["that is read-only", "that is gone"])
+def test_a_node_that_lives_with_a_disk_that_does_not_keeps_no_other_loss_from_being_repaired(
+    tmp_path, monkeypatch, disk
+):
+    """What can be read there still counts: without level shared it has the only lines."""
+    more = {"words": ("3000",), "every": 100, "levels": "local", "local__redundancy": "rs(2,1)"}
+    if disk == "that is gone":
+        more |= {"levels": "local,shared", "shared__every": 500}
+    plain = result(run(tmp_path / "a", "-n", 3, "--nodes", 3, **more))
+    node = tmp_path / "b" / "ck" / "node-0"
+    faulty = {"UNDER": node, "RANK": 0, "KIND": "erofs", "FROM": 300, "COUNT": 1 << 30}
+
+    def spoil():
+        while not any(event["level"] == "shared" for event in events_so_far(tmp_path / "b", "commit")):
+            time.sleep(0.01)
+        shutil.rmtree(node)
+        node.touch()
+
+    spoiler = threading.Thread(target=spoil, daemon=True)
+    with monkeypatch.context() as faults:
+        if disk == "that is gone":
+            spoiler.start()
+        else:
+            faults.setenv("LD_PRELOAD", str(BUILD / "libfaulty_system.so"))
+            for name, value in faulty.items():
+                faults.setenv(f"FAULTY_{name}", str(value))
+        ended = run(tmp_path / "b", *("-n", 3, "--spares", 1, "--nodes", 4, "--kill", "1@2500"), **more)
+    assert result(ended) == plain and "launch 2" not in ended.stderr, ended.stderr
+    assert "spare 3 (node 3) is rank 1 now" in ended.stderr, ended.stderr
+    assert "level local: rank 0: " in ended.stderr, ended.stderr
+    assert "; the job goes on without what cannot be read or written there" in ended.stderr, ended.stderr
+    level = "shared" if disk == "that is gone" else "local"
+    assert re.search(rf"resumed from line \d+ at level {level}", ended.stderr), ended.stderr
 
 
 @needs_ulfm
