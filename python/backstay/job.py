@@ -85,7 +85,8 @@ class Job:
     def environment(self, attempt: int, run_id: str, terminal: bool = False) -> dict[str, str]:
         """The variables of one launch, those of this process included. `terminal`: the ranks' stderr comes to one."""
         # A job started inside another is not one of its ranks.
-        drop = {"BACKSTAY_KILL", TERMINAL, *guard.RANK_VARIABLES}
+        # Here spares and nodes are what the options of `backstay run` say, which take these variables for their own.
+        drop = {"BACKSTAY_KILL", "BACKSTAY_SPARES", "BACKSTAY_NODES", TERMINAL, *guard.RANK_VARIABLES}
         env = {name: value for name, value in os.environ.items() if name not in drop}
         env |= {variable(name): value for name, value in self.options.items()} | self.variables
         env |= {"BACKSTAY_DIR": str(self.directory), guard.MARK: run_id}

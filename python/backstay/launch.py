@@ -152,13 +152,20 @@ def newest_line(job: Job) -> int:
     return line.number if line else 0
 
 
+def _is_of_a_session(directory: Path) -> bool:
+    """Whether it has the lock of a session: an ordinary file, alone or beside directories of levels."""
+    if not (directory / "lock").is_file():
+        return False
+    names = {path.name for path in directory.iterdir()}
+    return names == {"lock"} or not names.isdisjoint((*LEVELS, *COMPANIONS))
+
+
 def remove_node(directory: Path) -> bool:
     """Removes what a lost node held. Only a directory that looks like backstay's is touched; False: it was not."""
     if directory.is_symlink() or not directory.is_dir():
         return False
-    names = ("lock", *LEVELS, *COMPANIONS)
-    below = (*directory.glob("*/"), *directory.glob("*/*/"))  # of sessions with a name
-    if not any((place / name).exists() for place in (directory, *below) for name in names):
+    sessions = (directory, *directory.glob("*/"), *directory.glob("*/*/"))  # those with a name lie below
+    if not any(_is_of_a_session(place) for place in sessions):
         return False
     shutil.rmtree(directory)
     return True

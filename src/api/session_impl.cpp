@@ -722,9 +722,10 @@ void Session::Impl::begin_after_a_loss(bool back) {
     if (has_files_on_nodes())
       throw Error(
           Code::rank_lost,
-          "all ranks were lost, and those that took their places are on other nodes, where no line is: lines may "
-          "be on the nodes of before: start the job again, on these, and it goes on from the newest line that is "
-          "left, or from its beginning");
+          "all ranks were lost, and those that took their places find no line on their nodes: lines may be on the "
+          "nodes "
+          "of before: start the job again, on these, and it goes on from the newest line that is left, or from its "
+          "beginning");
     if (std::ranges::any_of(settings_.levels, is_in_memory))
       journal_->say("all ranks were lost, and with them what level memory held");
   }
@@ -825,6 +826,7 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
   failure.what = cat("line ", s.line, " at level ", level, what, ": ", why,
                      failure.code == Code::not_found
                          ? "; what a line is written into is gone, and earlier lines with it: start the job again"
+                     : s.surplus && failure.code == Code::permission ? "; it takes room until it is removed"
                      : s.surplus ? "; it takes room until that succeeds, at a later line"
                                  : "; earlier lines are as they were");
   journal_->event(s.surplus ? "leftover" : "failed", {line, where, call, api::Journal::text("why", failure.what)});

@@ -281,7 +281,7 @@ void Session::Impl::open_with_spares(MPI_Comm comm) {
   make_journal(crew_->rank());  // another loss may come before the session is open
   if (settings_.signals) signals_ = std::make_unique<api::SignalListener>();  // which would end a spare
   stand_by();
-  if (crew_->began_as_spare())
+  if (crew_->began_as_spare() && crew_->spares_left() > 0)  // the last one does without that level, or says why not
     if (const auto writable = can_write_on_its_node(); !writable) leave_to_another_spare(writable.failure().what);
   try {
     start_with_crew();

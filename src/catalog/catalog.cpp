@@ -39,10 +39,12 @@ Result<std::vector<std::uint64_t>> directories(store::Store& store, const std::s
   return lines;
 }
 
-/// One that cannot be opened may be that of a whole line, whose directory is left alone.
+/// One that cannot be opened, or is a link to a disk that is not there, may be that of a whole line, whose directory is
+/// left alone.
 bool has_manifest(store::Store& store, const std::string& dir) {
-  const auto file = store.open_to_read(manifest_path(dir));
-  return file || file.failure().code != Code::not_found;
+  const auto entries = store.list(dir);
+  if (!entries) return entries.failure().code != Code::not_found;
+  return std::ranges::any_of(*entries, [](const auto& entry) { return entry.name == "manifest"; });
 }
 
 /// Directories without a manifest, older than `before` and not of a line in `whole`: retired, or given up by a run that
@@ -127,8 +129,7 @@ Result<void> remove_for_good(store::Store& store, const std::string& level, std:
   if (removed || removed.failure().code != Code::permission) return removed;
   const auto aside = set_aside(store, level, line);
   if (!aside) return removed;
-  return fail(removed.failure().code, removed.failure().what, "; it is ", *aside,
-              " from here on, and takes room until ", "it is removed");
+  return fail(removed.failure().code, removed.failure().what, "; it is ", *aside, " from here on");
 }
 }  // namespace
 

@@ -1,9 +1,13 @@
 #include "catalog/catalog.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
 
 #include "store/faulty_store.h"
 #include "store/memory_store.h"
+#include "store/posix_store.h"
 
 namespace backstay::catalog {
 namespace {
@@ -90,6 +94,20 @@ TEST(catalog, a_line_whose_manifest_cannot_be_read_says_why_and_is_left_alone) {
   EXPECT_TRUE(prepare(*store, "shared", 2).ok()) << "new lines are written beside it";
   EXPECT_TRUE(sweep(*store, "shared", 0).ok());
   EXPECT_EQ(scan(*behind, "shared")->at(0).manifest, text);
+}
+
+TEST(catalog, a_line_whose_manifest_is_a_link_to_where_nothing_is_now_is_left_alone) {
+  const auto root = std::filesystem::temp_directory_path() / ("backstay-catalog-" + std::to_string(getpid()));
+  const auto store = std::move(*store::make_posix_store(root.string()));
+  write(*store, 1);
+  const auto manifest = root / line_dir("shared", 1) / "manifest";
+  std::filesystem::rename(manifest, root / "archived");
+  std::filesystem::create_symlink(root / "unmounted", manifest);
+  EXPECT_TRUE(prepare(*store, "shared", 2).ok());
+  EXPECT_TRUE(sweep(*store, "shared", 0).ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(manifest));
+  EXPECT_TRUE(std::filesystem::exists(root / line_dir("shared", 1) / "all.h5"));
+  std::filesystem::remove_all(root);
 }
 
 TEST(catalog, a_line_given_up_leaves_nothing) {

@@ -429,7 +429,10 @@ void Engine::announce_close(bool leaves) {
   if (auto started = start_meeting(Meeting::close, std::vector<std::int64_t>(decider_.numbers(), 0), lines, false);
       started)
     farewell_ = std::move(*started);
-  if (leaves) leave();
+  if (!leaves) return;
+  leave();
+  agreement_.reset();  // carried on before MPI ends (comm/leaving.h)
+  farewell_.reset();
 }
 
 /// Who has come to the end with all others waits together with them: a rank that stands still there is waited for, and

@@ -520,6 +520,27 @@ TEST_F(EngineTest, who_goes_on_behind_a_loss_does_without_the_stores_that_are_go
   EXPECT_TRUE(fs::exists(dir_ / "node-0" / "local" / "line-00000003" / "manifest")) << "it may be whole again";
 }
 
+/// Someone removed the lock of a job that stood still, and started another one, which gives the same numbers.
+TEST_F(EngineTest, who_has_lost_the_lock_removes_no_line_of_who_has_it) {
+  comm::run_ranks(2, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, {level(LevelKind::shared)});
+    rank.write(1);
+    if (comm.rank() == 0) fs::remove(dir_ / "shared" / "lock");
+    (void)comm.barrier();
+    comm::run_ranks(1, [&](comm::Comm& alone) {
+      if (comm.rank() != 0) return;
+      Rank other(alone, dir_, {level(LevelKind::shared)});
+      other.write(2);
+    });
+    (void)comm.barrier();
+    ASSERT_TRUE(rank.engine->checkpoint(true, false).ok());
+    ASSERT_TRUE(rank.engine->wait().ok());
+    EXPECT_NE(rank.trouble.find("lock"), std::string::npos) << rank.trouble;
+  });
+  EXPECT_TRUE(fs::exists(dir_ / "shared" / "shared" / "line-00000002" / "manifest"));
+  expect_found(1, {level(LevelKind::shared)}, 2);
+}
+
 /// One that fails while the job is at work is passed over by resume(), and stands in the way of what looks at all.
 TEST_F(EngineTest, a_store_that_cannot_be_looked_at_is_passed_over) {
   const std::vector<LevelConfig> levels{level(LevelKind::local), level(LevelKind::shared)};

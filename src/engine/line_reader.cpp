@@ -355,7 +355,7 @@ struct Attempt {
   std::vector<std::string> regions = {};       ///< of which it held something for this rank
   std::vector<NotThere> left_out = {};         ///< of which it says that it has not all
   std::vector<const RegionSpec*> filled = {};  ///< whose memory was filled
-  bool no_room = false;                        ///< what parity gives could not be written
+  bool no_room = false;                        ///< what parity gives could not be written: a full disk
 };
 
 /// From the tables of all files.
@@ -511,7 +511,7 @@ class Attempts {
       if (!reader.choose(bad_)) {
         const auto rebuilt = rebuild_lost(options);
         if (!rebuilt) return rebuilt.failure();
-        if (!*rebuilt) return Attempt{.trouble = trouble(), .no_room = could_not_rebuild_};
+        if (!*rebuilt) return Attempt{.trouble = trouble(), .no_room = no_room_};
         continue;
       }
       const std::size_t known = bad_.size();
@@ -582,6 +582,7 @@ class Attempts {
       trouble_ = "rebuilding from parity: " + done.failure().what;
       say_(cat(what_, ": ", trouble_));
       could_not_rebuild_ = true;  // a full disk, say: what can be read without it is
+      no_room_ = done.failure().code == Code::no_space;
       return false;
     }
     for (const auto& [member, why] : done->damaged) {
@@ -621,6 +622,7 @@ class Attempts {
   std::map<Member, std::string> damaged_;  // found while others were rebuilt
   std::set<Member> rebuilt_;
   bool could_not_rebuild_ = false;
+  bool no_room_ = false;
   std::string trouble_;
 };
 

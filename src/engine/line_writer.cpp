@@ -21,6 +21,9 @@ struct FileFacts {
   std::uint64_t table_crc = 0;
 };
 
+/// In place of where a rank's area begins: its file is not to be opened.
+constexpr std::uint64_t not_open = UINT64_MAX;
+
 /// Nothing is written or removed where another job may be at work.
 Result<void> check_lock(const Level& level) { return level.lock ? level.lock->check() : Result<void>{}; }
 
@@ -60,8 +63,9 @@ class LineWriter {
   Result<std::uint64_t> write() {
     if (auto staged = write_and_stage(); !staged) {
       // Where the ranks could not tell each other, others may have committed what this one has staged: it stays, and a
-      // later line takes its directory if nobody did.
-      if (level_.leader && comm_.works()) (void)catalog::give_up(*level_.store, level_.name, checkpoint_.line).ok();
+      // later line takes its directory if nobody did. Another job may have given the number to a line of its own.
+      if (level_.leader && comm_.works() && check_lock(level_))
+        (void)catalog::give_up(*level_.store, level_.name, checkpoint_.line).ok();
       // A full store has room again before the next line begins: all ranks let go after the leaders have removed.
       (void)comm_.barrier().ok();
       level_.store->forget_removed();
@@ -209,7 +213,7 @@ class LineWriter {
     BACKSTAY_TRY(mail.finish());
     for (std::size_t i = 0; i < letters.size(); ++i) {
       Letter& letter = *letters[i];
-      letter.area_offset = next;
+      letter.area_offset = file_ ? next : not_open;
       next += letter.sizes[0];
       letter.table.resize(letter.sizes[1]);
       BACKSTAY_TRY(mail.start(group().ranks[i + 1], std::as_bytes(std::span(&letter.area_offset, 1)), letter.table));
@@ -225,7 +229,10 @@ class LineWriter {
     if (first_of_group()) keep(level_.store->open_to_write(path()));
     const auto layout = lay_out();
     if (!layout) return layout.failure();
-    if (!first_of_group()) keep(level_.store->open_to_write_along(path()));
+    if (layout->area_offset == not_open)
+      keep(fail(Code::io, "rank ", group().ranks.front(), ", which writes ", path(), ", too, could not open it"));
+    else if (!first_of_group())
+      keep(level_.store->open_to_write_along(path()));
     if (written_) written_ = write_file(*layout);
     BACKSTAY_TRY(write_copies(*layout));
     return write_parities(*layout);
@@ -345,7 +352,7 @@ class LineWriter {
     auto committed = level_.leader ? catalog::commit(*level_.store, level_.name, checkpoint_.line) : Result<void>{};
     auto agreed = agree(comm_, committed);
     // Where the ranks could not tell each other, nobody knows that it is not whole everywhere, so it stays.
-    if (!agreed && comm_.works() && level_.leader)
+    if (!agreed && comm_.works() && level_.leader && check_lock(level_))
       (void)catalog::retire(*level_.store, level_.name, checkpoint_.line).ok();
     return agreed;
   }

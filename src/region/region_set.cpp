@@ -235,6 +235,9 @@ Result<View> look_at(const RegionSpec& spec) {
     return spec.view();
   } catch (const std::exception& e) {
     return fail(Code::user, "region '", spec.name, "': its memory could not be looked at: ", e.what());
+  } catch (...) {
+    return fail(Code::user, "region '", spec.name,
+                "': its memory could not be looked at: an exception of another kind");
   }
 }
 
@@ -249,6 +252,9 @@ Result<View> memory_for(const RegionSpec& spec, const Extents& shape) {
     memory = spec.reshape ? spec.reshape(shape) : spec.view();
   } catch (const std::exception& e) {  // a vector that cannot grow, or a program's own function
     return fail(Code::user, "region '", spec.name, "': its memory could not be made ready: ", e.what());
+  } catch (...) {
+    return fail(Code::user, "region '", spec.name,
+                "': its memory could not be made ready: an exception of another kind");
   }
   if (!memory.valid || memory.shape != shape) return cannot_hold(spec, shape);
   BACKSTAY_TRY(check_view(spec, memory));

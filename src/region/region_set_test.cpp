@@ -122,6 +122,16 @@ TEST(region_set, the_signature_has_all_that_ranks_must_share) {
   EXPECT_EQ(set.signature(), (std::vector<std::string>{"region 'u' of float64, block of [4]"}));
 }
 
+TEST(region_set, whatever_a_function_of_the_program_throws_is_a_failure) {
+  auto odd = spec("odd");
+  odd.view = []() -> View { throw 1; };
+  odd.reshape = nullptr;
+  EXPECT_EQ(look_at(odd).failure().code, Code::user);
+  EXPECT_FALSE(has_shape(odd, {2}));
+  EXPECT_EQ(memory_for(odd, {2}).failure().what,
+            "region 'odd': its memory could not be made ready: an exception of another kind");
+}
+
 struct Particle {
   double x[3];
   int id;

@@ -14,6 +14,7 @@
  * LOOPER_STARTS=1: the body makes what it starts from before it resumes. LOOPER_ERRORS=1: it wants MPI's error codes.
  * LOOPER_STATUS=N: what all end with. LOOPER_INIT=1: what it starts from comes of messages in backstay_init.
  * LOOPER_LOCKS=PROCESS,SECONDS: what is open in that one stays so for that long, when it has died, too: its locks.
+ * LOOPER_LAST_WORDS=1: it says so at its exit, in a function that it has registered before its session.
  * LOOPER_GOES_ON=1: where backstay_loop has failed it makes the calls of the session all the same, and says the codes.
  */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
@@ -252,6 +253,8 @@ static void go_on(simulation* s, const backstay_region* region) {
   sleep(2); /* the launcher ends all when one has ended */
 }
 
+static void say_last_words(void) { puts("last words"); }
+
 int main(int argc, char** argv) {
   static simulation s = {.kept = MPI_COMM_NULL};
   const int64_t shape[] = {CELLS};
@@ -260,6 +263,7 @@ int main(int argc, char** argv) {
   backstay_region weights = {.name = "weights", .type = BACKSTAY_TYPE_OF(s.weights[0]), .ndim = 1};
   backstay_error error;
   s.steps = argc > 1 ? atoll(argv[1]) : 300;
+  if (getenv("LOOPER_LAST_WORDS") != NULL) atexit(say_last_words);
   cells.shape = weights.shape = shape;
   cells.data = s.cells;
   weights.data = s.weights;

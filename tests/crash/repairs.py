@@ -59,7 +59,7 @@ LIMIT = 60  # seconds for one run; it needs a few
 
 REASONS = {  # the first that is said counts: ranks that end for want of a line are missed by spares, too
     "none can be put back": "no line",
-    "where no line is: lines may be on the nodes of before": "all ranks",
+    "took their places find no line on their nodes": "all ranks",
     "no spare is left": "no spare",
     "left to take the places": "no spare",
     "there is no line to roll back to": "no line yet",

@@ -130,10 +130,12 @@ def test_so_does_one_in_c_or_fortran(tmp_path, program):
     }  # fmt: skip
     options = {"DIR": str(tmp_path), "LEVELS": "shared", "EVERY": "1", "POLICY": "skip", "TIMEOUT": "1"}
     environment = os.environ | stuck | {f"BACKSTAY_{name}": value for name, value in options.items()}
+    environment |= {"LOOPER_LAST_WORDS": "1"}
     words = [faults.built() / program.split()[0], *program.split()[1:]]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=100, check=False)
     assert "writing the last checkpoint was not done within 1.00 s (option timeout)" in done.stderr
     assert done.returncode == 1 and ("sum " in done.stdout or "of 100 steps" in done.stdout), done
+    assert "fortran" in program or done.stdout.endswith("last words\n"), "the rest of its exit is the program's"
 
 
 @needs_mpirun

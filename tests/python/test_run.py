@@ -235,6 +235,13 @@ def test_spares_and_nodes_of_the_environment_count(tmp_path, app, monkeypatch):
     assert "launch 1: standin on 2 ranks and 1 spare on 3 simulated nodes" in done.stderr, done.stderr
 
 
+def test_options_of_the_command_count_more_than_those_variables(tmp_path, app, monkeypatch):
+    given = environment() | {"BACKSTAY_SPARES": "1"}
+    monkeypatch.setitem(globals(), "environment", lambda: given)
+    done = run(tmp_path, "-n", 2, "--spares", 0, "--", "env")
+    assert "launch 1: env on 2 ranks." in done.stderr and "BACKSTAY_SPARES" not in done.stdout, done
+
+
 def test_exit_status_is_the_applications(tmp_path, app, launcher):
     done = run(tmp_path, "-n", 2, "--relaunch", 0, "--mpirun", launcher, "--", app, 3, "exit:7")
     assert done.returncode == 7
@@ -481,15 +488,16 @@ def test_open_mpi_passes_what_sessions_look_for_on_to_other_machines():
     assert passed == ["_BACKSTAY_ENDED", "_BACKSTAY_RUN_ID", "_BACKSTAY_TERMINAL"]
 
 
-def test_directory_that_is_not_a_nodes_is_left_alone(tmp_path, app):
+@pytest.mark.parametrize("place", ["thesis.txt", "src/shared/thesis.txt", "lock/shared/thesis.txt"])
+def test_directory_that_is_not_a_nodes_is_left_alone(tmp_path, app, place):
     foreign = tmp_path / "mine-0"
-    foreign.mkdir()
-    (foreign / "thesis.txt").write_text("years of work")
+    (foreign / place).parent.mkdir(parents=True)
+    (foreign / place).write_text("years of work")
     words = ["--nodes", 1, "--kill", "node0@7", "--opt", "local_dir=mine-%n"]
     app.write_text(app.read_text().replace('"lock")', '"other")'))
     done = run(tmp_path, "-n", 1, *words, "--", app, 9)
     assert done.returncode == 0, done.stderr
-    assert (foreign / "thesis.txt").read_text() == "years of work"
+    assert (foreign / place).read_text() == "years of work"
     assert "left alone" in done.stderr
 
 
