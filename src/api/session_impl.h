@@ -228,6 +228,7 @@ class Session::Impl {
   void say_of_others(const std::string& sentence);
   void pump();
   void kill_if_asked(std::uint64_t call);
+  void forget_kill_of(int lost);
   void report_failures();
   void say_stop();
   void meet_to_close();
@@ -403,6 +404,7 @@ class Session::Impl {
   std::optional<Beginning> beginning_;
   std::uint64_t saved_statics_ = 0;  // by the engine before this one
   std::uint64_t next_line_ = 1;      // of that
+  std::uint64_t kills_done_ = 0;     // up to that call of checkpoint()
   bool must_resume_ = false;         // a rank was replaced, and resume() was not called since
   /// Whether a line was whole: false on a process that took a place, until it has gone on with ranks that know it.
   bool knows_what_was_whole_ = true;

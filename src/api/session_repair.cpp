@@ -390,6 +390,7 @@ void Session::Impl::stop_engine(comm::Alarm& alarm) {
   captured_before_ += engine_->captured();
   saved_statics_ = engine_->saved_statics();
   next_line_ = engine_->next_line();
+  kills_done_ = std::max(kills_done_, engine_->next_call() + 1);  // the others may be a call ahead
   engine_.reset();
   thrown_ = 0;
 }
@@ -415,6 +416,17 @@ void Session::Impl::meet_after_a_loss() {
   kill_if_asked(api::Kill::in_repair);
   const auto meeting = value_or_throw(crew_->meet(comm::Word::failed));
   note_repair(meeting);
+}
+
+/// The order that rank obeyed, or the first one that it has not: another rank may get its number where fewer are left.
+void Session::Impl::forget_kill_of(int lost) {
+  const auto first = [](const api::Kill& one, const api::Kill& other) { return one.call < other.call; };
+  auto& kills = settings_.kills;
+  const auto theirs = std::stable_partition(kills.begin(), kills.end(), [&](const api::Kill& kill) {
+    const bool at_a_call = kill.call != api::Kill::in_repair && kill.call <= kills_done_;
+    return kill.node || kill.number != lost || !at_a_call;
+  });
+  if (theirs != kills.end()) kills.erase(std::min_element(theirs, kills.end(), first));
 }
 
 /// Nobody goes on: the next launch should not fall back to the last line at a level that outlives the job.
@@ -450,6 +462,7 @@ void Session::Impl::save_what_memory_holds(bool speaks) {
 /// A meeting in which not all had finished: this rank goes on from the newest line, or the job ends.
 void Session::Impl::note_repair(const comm::Verdict& meeting) {
   repaired_.push_back(meeting);
+  for (const auto& lost : meeting.replaced) forget_kill_of(lost.rank);
   if (meeting.fate == comm::Fate::again) return;
   crew_is_gone_ = is_lost_ = true;
   save_what_memory_holds(meeting.speaks);

@@ -901,6 +901,14 @@ def test_options_of_levels_that_are_not_chosen_are_said_to_do_nothing(tmp_path):
 
 
 @needs_ulfm
+def test_who_gets_the_number_of_a_rank_that_was_killed_is_not_killed_in_its_place(tmp_path):
+    """Behind the loss of 0 and 1, with one spare, rank 2 is 1 and comes to that call once more."""
+    program = {"program": PLACER, "words": ("300",), "levels": "shared", "every": 20, "shrink": "on"}
+    ended = run(tmp_path, "-n", 4, "--spares", 1, "--kill", "0@90,1@90", **program)
+    assert result(ended, "ranks") == "3" and "launch 2" not in ended.stderr, ended.stderr
+
+
+@needs_ulfm
 def test_shrinking_without_spares_is_said_to_do_nothing(tmp_path):
     ended = run(tmp_path, "-n", 2, program=LOOPER, words=("20",), shrink="on")
     assert ended.returncode == 0 and "the option shrink is on and spares is 0" in ended.stderr
