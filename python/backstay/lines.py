@@ -40,6 +40,7 @@ CHUNK = 1 << 22  # bytes read at once: large enough for a disk, small enough to 
 LARGEST_MANIFEST = 1 << 30
 LARGEST_NUMBER = 1 << 62
 RUN_LOCK = "run.lock"  # held by `backstay run`
+MOST_PARTS = 3  # of the names of sessions that are looked for
 TRACES = ("session.json", "events.jsonl", "lock", RUN_LOCK, *LEVELS, *COMPANIONS)  # what a job leaves in its directory
 
 
@@ -597,14 +598,9 @@ class Directory:
         return any(_any_line(root.path / level) for root in self.roots for level in LEVELS)
 
     def named_sessions(self) -> list:
-        """The names of the sessions one level below: those of a program that gives each of its sessions a `name`. Their
-        local lines are at node-N/NAME, and NAME/session.json says so."""
-        try:
-            names = sorted(entry.name for entry in os.scandir(self.path) if _may_be_directory(entry))
-        except OSError:
-            return []
-        others = [name for name in names if name not in LEVELS + COMPANIONS and not re.fullmatch(r"node-\d{1,9}", name)]
-        return [name for name in others if _is_session(self.path / name)]
+        """The names of the sessions below: those of a program that gives each of its sessions a `name`, of up to three
+        parts. Their local lines are at node-N/NAME, and NAME/session.json says so."""
+        return list(_sessions_below(self.path, Path()))
 
     def is_ours(self) -> bool:
         """A job has worked here."""
@@ -635,6 +631,22 @@ def _any_line(level: Path) -> bool:
         return next(_line_dirs(level), None) is not None
     except Problem:  # whoever reads the lines is told why that cannot be done
         return True
+
+
+def _sessions_below(path: Path, name: Path) -> Iterator[str]:
+    try:
+        found = sorted(entry.name for entry in os.scandir(path / name) if _may_be_directory(entry))
+    except OSError:
+        return
+    for part in found:
+        if re.fullmatch(r"(node|line)-\d{1,19}", part):
+            continue
+        below = name / part
+        # Further below what looks like lines may be those of a node, whose directory can have any name.
+        if _read_session(path / below / "session.json") or (name == Path() and _is_session(path / below)):
+            yield str(below)
+        if len(below.parts) < MOST_PARTS and not (path / below).is_symlink():
+            yield from _sessions_below(path, below)
 
 
 def _is_session(path: Path) -> bool:

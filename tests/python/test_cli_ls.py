@@ -132,6 +132,14 @@ def test_a_directory_of_named_sessions_names_them(tmp_path, command, local, run_
     assert backstay("ls", "--dir", tmp_path / "air", "--json").json["lines"][0]["whole"]
 
 
+@pytest.mark.parametrize("name", ["air/day", "air/shared/1", "shared", "local-static"])
+def test_names_of_several_parts_and_those_of_levels_are_seen(tmp_path, name):
+    Checkpoint(line=3, ranks=2).replicated("u", np.arange(4.0)).write(tmp_path / name)
+    (tmp_path / name / "session.json").write_text(json.dumps({"dir": str(tmp_path / name)}))
+    text = sentence_of(backstay("ls", tmp_path))
+    assert f"named sessions: {name}. Look at one with --dir {tmp_path}/{name}." in text
+
+
 def test_named_sessions_beside_lines_without_a_name_are_no_failure(tmp_path):
     coupled(tmp_path)
     two_levels(tmp_path)
