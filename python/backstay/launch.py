@@ -317,6 +317,7 @@ class Supervisor:
         self._stop_asked: float | None = None  # when the user's first signal came
         self._kill_deadline: float | None = None  # of what was killed from here; None: nothing was
         self._stood_still = False  # and was killed for that
+        self._lost_early = False  # a process, before the session was open
         self._in_use: Path | None = None  # a directory of the job's sessions, by another job
         self._first_end = FirstEnd()
         self._ended = scratch / "ended"  # what sessions of this launch say aside of their events
@@ -463,7 +464,7 @@ class Supervisor:
         self._events.add("exit", **{name: value for name, value in what.items() if value != []})
         if end.status:
             say(f"launch {attempt} ended after {seconds:.1f} s with {_how(end.status, end.signal)}.")
-        from_outside = (lost or end.signal == signal.SIGKILL) and not self._stood_still
+        from_outside = (lost or self._lost_early or end.signal == signal.SIGKILL) and not self._stood_still
         return Launch(attempt, end.status, end.signal, round(seconds, 3), progress, from_outside)
 
     def _committed_since(self, offset: int) -> bool:
@@ -588,7 +589,7 @@ class Supervisor:
         sizes, events_time = {}, time.monotonic()
         self._are_new_events(sizes)
         self._kill_deadline = None
-        self._stood_still = False
+        self._stood_still = self._lost_early = False
         ranks_seen = time.monotonic()
         while process.poll() is None:
             for number in self._signals.wait(self._tick(), self._first_end.descriptors()):
@@ -656,6 +657,7 @@ class Supervisor:
         if not more_come and here != self._to_be_seen() and not self._has_begun_here():
             if now - seen > 2 * GRACE and self._kill_deadline is None:
                 say("a process was lost before the session was open, where none can be replaced: the launch is ended.")
+                self._lost_early = True
                 self._kill(process)
             return seen
         if ranks or elsewhere:

@@ -810,6 +810,11 @@ class Line:
         a, b = self.manifest, other.manifest
         return a is None or b is None or (a.job, a.line, a.call) == (b.job, b.line, b.call)
 
+    def state(self) -> list:
+        """What tells whether its directories have changed since it was read."""
+        holdings = [*self.holdings, *(self.statics.holdings if self.statics else [])]
+        return [(str(h.path), h.signature, h.why) for h in holdings]
+
     def still_there(self) -> bool:
         """False once a running job has retired the line: what was read since may be of a newer line."""
         used = self.valid_holdings
@@ -883,14 +888,22 @@ def _check_segment(file, segment: Segment) -> None:
 def read_lines(directory: Directory, level: str | None = None, number: int | None = None) -> list:
     """Every line of the directory at every level, newest first, the unfinished ones too."""
     lines = _lines_at(directory, LEVELS if level is None else (level,), number)
-    named = {(line.level, line.manifest.statics) for line in lines if line.manifest and line.manifest.statics}
-    statics = {}
-    for lv, n in named:
-        statics[lv, n] = next(iter(_lines_at(directory, (f"{lv}-static",), n)), None)
+    levels = {line.level for line in lines if line.manifest and line.manifest.statics}
+    statics = {(lv, found.number): found for lv in levels for found in static_lines(directory, lv)}
     for line in lines:
         if line.manifest and line.manifest.statics:
             _join(line, statics.get((line.level, line.manifest.statics)))
     return lines
+
+
+def read_line(directory: Directory, line: Line) -> Line:
+    """That line once more, as it is now; without holdings where nothing is left of it."""
+    if line.level in COMPANIONS:
+        found = static_lines(directory, line.level.removesuffix("-static"))
+    else:
+        found = read_lines(directory, line.level)
+    again = next((other for other in found if other.number == line.number), None)
+    return again or _assess(Line(line.number, line.level, []))
 
 
 def static_lines(directory: Directory, level: str) -> list:

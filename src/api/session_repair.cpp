@@ -439,6 +439,7 @@ void Session::Impl::save_what_memory_holds(bool speaks) {
       milliseconds(settings_.timeout),
       "the newest line in memory could not be saved at level shared within the option timeout: this "
       "process ends");
+  const auto began = std::chrono::steady_clock::now();
   try {
     auto left = value_or_throw(comm::make_mpi_comm(crew_->workers(), mpi_options()));
     auto config = make_config(find_topology(*left));
@@ -451,9 +452,16 @@ void Session::Impl::save_what_memory_holds(bool speaks) {
     hooks.settled = [](const engine::Settled&, const std::string&) {};
     engine::Engine engine(std::move(config), std::move(hooks), std::move(left));
     value_or_throw(engine.open());
-    const auto line = value_or_throw(engine.save_what_memory_holds());
-    if (speaks && line > 0)
-      journal_->insist(cat("line ", line, " was in memory only, and was saved at level shared before the end"));
+    const auto saved = value_or_throw(engine.save_what_memory_holds());
+    if (!speaks || saved.line == 0) return;
+    journal_->insist(cat("line ", saved.line, " was in memory only, and was saved at level shared before the end"));
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - began;
+    api::Journal(0, api::Log::quiet, settings_.dir, settings_.name)
+        .event("commit",
+               {api::Journal::number("line", static_cast<double>(saved.line)), api::Journal::text("level", "shared"),
+                api::Journal::number("call", static_cast<double>(saved.call)),
+                api::Journal::number("seconds", seconds.count()),
+                api::Journal::number("bytes", static_cast<double>(saved.bytes))});
   } catch (const Error& e) {
     if (speaks) journal_->insist(cat("the newest line in memory could not be saved at level shared: ", e.what()));
   }

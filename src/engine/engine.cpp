@@ -13,7 +13,6 @@
 #include "base/wire.h"
 #include "engine/agree.h"
 #include "engine/level_choice.h"
-#include "engine/rescue.h"
 #include "store/memory_store.h"
 
 namespace backstay::engine {
@@ -761,7 +760,7 @@ Result<void> Engine::put_back(const Aside& aside) {
   return agree(groups_.app(), there);
 }
 
-Result<std::uint64_t> Engine::save_what_memory_holds() {
+Result<Rescued> Engine::save_what_memory_holds() {
   auto found = take_inventory(levels_, companions_, {}, groups_.app());
   if (!found) return found.failure();
   note_lines(*found);

@@ -17,6 +17,7 @@
 #include "engine/kept_log.h"
 #include "engine/line_reader.h"
 #include "engine/open_line.h"
+#include "engine/rescue.h"
 #include "engine/statics.h"
 #include "plan/decider.h"
 #include "region/region_set.h"
@@ -138,7 +139,7 @@ class Engine {
   Result<Verified> verify();
   Result<void> prune(std::size_t keep);
   /// Collective, before the first checkpoint: see engine/rescue.h.
-  Result<std::uint64_t> save_what_memory_holds();
+  Result<Rescued> save_what_memory_holds();
   /// Collective, before the first checkpoint: the messages that set this rank up, or why there is no log of them, which
   /// is the failure of all. See engine/kept_log.h.
   Result<void> keep_log(const Result<std::string>& log);

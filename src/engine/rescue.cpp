@@ -136,11 +136,12 @@ Result<void> rescue_line(const catalog::Candidate& line, Inventories& found, std
   BACKSTAY_TRY(rescue_statics(line, found.statics, companions, to, topology, comm, rescued));
   BACKSTAY_TRY(Rescue(line, found.lines, from, shared, topology, comm).run());
   shared.whole.push_back(line.line);
-  return agree(comm, retire_surplus(shared, shared.config.keep));
+  (void)retire_surplus(shared, shared.config.keep).ok();  // or it takes room; this line is whole
+  return {};
 }
 
-Result<std::uint64_t> rescue(Inventories& found, std::vector<Level>& levels, std::vector<Level>& companions,
-                             const Topology& topology, comm::Comm& comm) {
+Result<Rescued> rescue(Inventories& found, std::vector<Level>& levels, std::vector<Level>& companions,
+                       const Topology& topology, comm::Comm& comm) {
   const auto& lines = found.lines.candidates;
   const auto kind_of = [&](const auto& line) { return levels[static_cast<std::size_t>(line.level)].config.kind; };
   const auto shared =
@@ -154,12 +155,16 @@ Result<std::uint64_t> rescue(Inventories& found, std::vector<Level>& levels, std
     });
     if (outlives_the_job) break;
     const auto done = rescue_line(*line, found, levels, companions, shared - levels.begin(), topology, comm, rescued);
-    if (done) return line->line;
+    if (done) {
+      std::uint64_t bytes = 0;
+      for (const auto& file : line->manifest.files) bytes += file.size;
+      return Rescued{line->line, line->manifest.call, bytes};
+    }
     if (done.failure().code != Code::corrupt) return done.failure();
     if (newest_failed) newest_failed = done;
   }
   if (!newest_failed) return newest_failed.failure();
-  return std::uint64_t{0};
+  return Rescued{};
 }
 
 }  // namespace backstay::engine

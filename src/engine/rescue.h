@@ -5,13 +5,17 @@
 
 namespace backstay::engine {
 
+struct Rescued {
+  std::uint64_t line = 0, call = 0, bytes = 0;
+};
+
 /// Collective, of those who are left: where the newest line that can be had is at a level in memory, its files are
 /// copied to level shared, its static regions first, those of lost members rebuilt from parity before, and committed
 /// there, so that the next launch resumes from it. One that proves damaged is passed over for the next older one.
-/// Returns the line's number; 0: there is nothing to save. Without a level shared: 0.
+/// Line 0: there is nothing to save. Without a level shared: 0.
 ///
 /// Invariant: the steps of a commit as of any line (docs/format.md); what is at level shared stays until then.
-Result<std::uint64_t> rescue(Inventories& found, std::vector<Level>& levels, std::vector<Level>& companions,
-                             const Topology& topology, comm::Comm& comm);
+Result<Rescued> rescue(Inventories& found, std::vector<Level>& levels, std::vector<Level>& companions,
+                       const Topology& topology, comm::Comm& comm);
 
 }  // namespace backstay::engine

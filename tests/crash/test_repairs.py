@@ -259,6 +259,17 @@ def test_static_regions_are_protected_anew_where_a_repair_put_a_group_into_one_r
 
 
 @needs_ulfm
+def test_what_a_node_keeps_that_left_the_job_is_no_damage(tmp_path, undisturbed):
+    """Of lines and of static regions, which the job has saved anew."""
+    more = {"levels": "local", "local__redundancy": "rs(2,1)", "every": 10}
+    ended = run(tmp_path, *("-n", 4, "--spares", 1, "--nodes", 5, "--kill", "2@200"), **more)
+    assert result(ended) == undisturbed, ended.stderr
+    assert list((tmp_path / "ck" / "node-2" / "local-static").glob("line-*/manifest"))
+    found = subprocess.run([*COMMAND, "verify", tmp_path / "ck"], capture_output=True, text=True, check=False)
+    assert found.returncode == 0 and "(local-static) was retired by nodes" in found.stdout, found.stdout
+
+
+@needs_ulfm
 def test_a_lost_node_is_replaced_and_its_directory_is_gone(tmp_path, undisturbed):
     ended = run(
         tmp_path, *("-n", 4, "--spares", 2, "--nodes", 3, "--kill", "node1@200"), levels="partner,shared", every=5
@@ -328,6 +339,8 @@ def test_without_a_spare_left_what_memory_holds_is_saved_before_the_end(tmp_path
     assert result(ended) == undisturbed, ended.stderr
     assert "was in memory only, and was saved at level shared before the end" in ended.stderr
     assert "launch 2" in ended.stderr and "resumed shared" in ended.stdout
+    saved = [event for event in events(tmp_path, "commit") if event["level"] == "shared"][0]
+    assert saved["line"] == events(tmp_path, "resume")[-1]["line"] and saved["bytes"] > 0, saved
     found = subprocess.run([*COMMAND, "verify", tmp_path / "ck"], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
 
@@ -479,11 +492,13 @@ with backstay.Session() as run:
 
 @needs_ulfm
 def test_a_process_that_is_lost_before_its_session_is_open_ends_the_launch(tmp_path):
-    """The others wait for it in MPI_Init, which nothing ends; the next launch has it."""
+    """The others wait for it in MPI_Init, which nothing ends; the third launch has it."""
     (tmp_path / "app.py").write_text(f"""
 import os, signal, time
-if os.environ["OMPI_COMM_WORLD_RANK"] == "1" and not os.path.exists({str(tmp_path / "died")!r}):
-    open({str(tmp_path / "died")!r}, "w").close()
+for died in ({str(tmp_path / "once")!r}, {str(tmp_path / "twice")!r}):
+    if os.environ["OMPI_COMM_WORLD_RANK"] != "1" or os.path.exists(died):
+        continue
+    open(died, "w").close()
     time.sleep(1)
     os.kill(os.getpid(), signal.SIGKILL)
 import backstay
@@ -491,8 +506,8 @@ with backstay.Session() as run:
     run.checkpoint(now=True)
 """)
     ended = run(tmp_path, "-n", 3, "--spares", 1, program=sys.executable, words=(tmp_path / "app.py",), timeout=5)
-    assert ended.returncode == 0 and "launch 2" in ended.stderr, ended.stderr
-    assert "a process was lost before the session was open" in ended.stderr
+    assert ended.returncode == 0 and "launch 3" in ended.stderr, ended.stderr
+    assert ended.stderr.count("a process was lost before the session was open") == 2, ended.stderr
     assert "the launcher says" not in ended.stderr
 
 

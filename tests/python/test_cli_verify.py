@@ -1,8 +1,10 @@
 """`backstay verify`."""
 
 import contextlib
+import fcntl
 import os
 import shutil
+import struct
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -109,6 +111,33 @@ def test_what_is_retired_while_it_is_checked_is_no_damage(tmp_path, monkeypatch)
     assert ended.status == 0 and "retired line 1 (shared) while it was checked" in ended.out
 
 
+@pytest.mark.parametrize("what", ["a line that it commits", "a line that it retires", "damage"])
+def test_what_a_running_job_changes_meanwhile_is_no_damage(tmp_path, monkeypatch, what):
+    """It does so on one node and then on the next."""
+    for number in (1, 2):
+        Checkpoint(line=number, ranks=2, nodes=2).replicated("x", np.arange(9.0)).write(tmp_path, "local")
+    first, second = (tmp_path / f"node-{node}/local/line-00000001/manifest" for node in range(2))
+    second.rename(tmp_path / "aside")
+    from backstay.cli import verify as module
+
+    original = module.__dict__["verify_line"]
+
+    def as_it_goes_on(line, advance):
+        found = original(line, advance)
+        if what == "a line that it commits" and not second.exists():
+            (tmp_path / "aside").rename(second)
+        if what == "a line that it retires" and line.number == 1:
+            first.unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setitem(module.verify.__globals__, "verify_line", as_it_goes_on)
+    with open(tmp_path / "node-0" / "lock", "w") as lock:
+        fcntl.fcntl(lock, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        ended = backstay("verify", tmp_path)
+    assert ended.status == (what == "damage"), ended
+    assert ("retired line 1 (local) while it was checked" in ended.out) == (what == "a line that it retires"), ended
+
+
 def test_nothing_to_check_is_no_damage(tmp_path):
     (tmp_path / "session.json").write_text("{}")
     ended = backstay("verify", tmp_path)
@@ -152,6 +181,7 @@ def test_a_lines_directory_that_cannot_be_read_is_damage(tmp_path):
 @contextlib.contextmanager
 def directory_of_nobody():
     """Where the superuser looks on as another user, who may not read everything."""
+    backstay("verify", "--help")  # modules that a command loads may lie where that one may not read
     with tempfile.TemporaryDirectory() as place:
         os.chmod(place, 0o777)
         was = os.geteuid()

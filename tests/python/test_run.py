@@ -220,6 +220,21 @@ def test_second_kill_is_for_the_second_launch(tmp_path, app):
     assert done.stdout.count("BACKSTAY_KILL=0@8,1@8") == 2
 
 
+def test_an_interrupt_while_modules_are_loaded_ends_it_without_a_traceback(tmp_path):
+    program = """
+import os, signal, sys
+class Interrupts:
+    def find_spec(self, name, *rest):
+        if name == "backstay.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupts())
+from backstay.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
 def test_relaunches_are_counted(tmp_path, app):
     kills = [word for _ in range(4) for word in ("--kill", "0@6")]
     done = run(tmp_path, "-n", 1, "--relaunch", 1, *kills, "--", app, 100)

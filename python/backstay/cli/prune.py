@@ -114,9 +114,9 @@ def _remove(lines: list) -> None:
         try:
             _remove_line(line)
         except OSError as error:
-            raise Problem(
-                f"{line.heading} cannot be removed ({error.filename}: {error.strerror}): prune as its owner.", "io"
-            ) from error
+            hint = ": prune as its owner" if error.errno in (errno.EACCES, errno.EPERM) else ""
+            why = f"{error.filename}: {error.strerror}"
+            raise Problem(f"{line.heading} cannot be removed ({why}){hint}.", "io") from error
 
 
 def _remove_line(line: Line) -> None:

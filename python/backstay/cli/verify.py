@@ -6,7 +6,11 @@ from typing import Annotated, Optional
 import typer
 
 from backstay.cli import common
-from backstay.lines import COMPANIONS, Damage, verify_line
+from backstay.lines import COMPANIONS, Damage, Directory, Line, read_line, verify_line
+from backstay.locks import is_job_running
+
+SECONDS_OF_A_CHANGE = 1.0  # between what a job renames or removes on one node and on the next
+MOST_CHANGES = 3
 
 TargetArgument = Annotated[
     Optional[str], typer.Argument(metavar="LINE|DIR|DIR@LINE", help="What to check; every line if none is named.")
@@ -22,12 +26,12 @@ def verify(
     """Headers, tables, HDF5 metadata, every region's checksum and the zeros between, of the original and of the
     partner's copy. Prints one sentence for each damage; the exit status is 1 if there is any."""
     wanted = common.Target(target, dir_option, None, level)
-    wanted.open_ours()
+    directory = wanted.open_ours()
     lines = wanted.lines()
     lines += {id(line.statics): line.statics for line in lines if line.statics}.values()  # each of them once
     started = time.monotonic()
     with common.Progress("checking", sum(line.stored_bytes for line in lines)) as progress:
-        results = [_verify(line, progress) for line in lines]
+        results = [_verify(line, directory, progress) for line in lines]
     seconds = time.monotonic() - started
     damage = [d for result in results for d in result["damage"]]
     if as_json:
@@ -38,7 +42,29 @@ def verify(
         raise typer.Exit(1)
 
 
-def _verify(line, progress: common.Progress) -> dict:
+def _verify(line: Line, directory: Directory, progress: common.Progress) -> dict:
+    """A running job commits and retires a line node by node: what is missing between is no damage."""
+    result = _verify_as_it_is(line, progress)
+    for _ in range(MOST_CHANGES):
+        if not result["damage"] or (line := _as_changed(line, directory)) is None:
+            break
+        if line.unfinished:
+            return {"line": line, "retired": True, "readable": False, "damage": []}
+        result = _verify_as_it_is(line, progress)
+    return result
+
+
+def _as_changed(line: Line, directory: Directory) -> Line | None:
+    """The line as it is now; None: nothing changes it."""
+    deadline = time.monotonic() + SECONDS_OF_A_CHANGE
+    while is_job_running(directory) is not False and time.monotonic() < deadline:
+        if (now := read_line(directory, line)).state() != line.state():
+            return now
+        time.sleep(0.05)
+    return None
+
+
+def _verify_as_it_is(line: Line, progress: common.Progress) -> dict:
     found = verify_line(line, progress.advance)
     damage = found.damage
     if not damage and not line.whole:
