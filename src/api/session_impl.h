@@ -182,7 +182,11 @@ class Session::Impl {
   void stop_engine(comm::Alarm& alarm);
   void meet_after_a_loss();
   void note_repair(const comm::Verdict& meeting);
+  [[nodiscard]] bool may_save_what_memory_holds() const;
   void save_what_memory_holds(bool speaks);
+  void save_what_fewer_cannot_take();
+  void tell_of_what_was_saved(const engine::Rescued& saved, std::chrono::steady_clock::time_point began,
+                              const std::string& when) const;  ///< empty: another rank says it
   void say_repairs();
   void require_that_init_can_be_recorded() const;
   void record_together(const std::function<void()>& phase);
@@ -405,6 +409,7 @@ class Session::Impl {
   std::uint64_t saved_statics_ = 0;  // by the engine before this one
   std::uint64_t next_line_ = 1;      // of that
   std::uint64_t kills_done_ = 0;     // up to that call of checkpoint()
+  bool unplaced_ = false;            // it has had regions that come back on as many ranks only
   bool must_resume_ = false;         // a rank was replaced, and resume() was not called since
   /// Whether a line was whole: false on a process that took a place, until it has gone on with ranks that know it.
   bool knows_what_was_whole_ = true;

@@ -384,6 +384,10 @@ std::string Session::Impl::nobody_goes_on(const comm::Verdict& meeting, bool any
 /// Ends the engine and its thread; regions stay, and so does what the memory level holds.
 void Session::Impl::stop_engine(comm::Alarm& alarm) {
   alarm.ring();  // who waits for another rank, in the background too, gets an error now
+  for (const auto* set : {&regions_, &statics_})
+    unplaced_ = unplaced_ || std::ranges::any_of(set->specs(), [](const RegionSpec& spec) {
+                  return spec.placement.kind == Placement::Kind::rank_private && !spec.redistribute;
+                });
   if (!engine_) return;
   engine_->give_up_undecided();
   value_or_throw(engine_->drain());
@@ -403,6 +407,7 @@ void Session::Impl::start_with_crew() {
     try {
       start(value_or_throw(comm::make_mpi_comm(user_comm, mpi_options())));
       if (!repaired_.empty()) find_logs();
+      if (!repaired_.empty() && settings_.shrink) save_what_fewer_cannot_take();
       return;
     } catch (const Error&) {
       if (!a_rank_is_lost()) throw;
@@ -429,16 +434,56 @@ void Session::Impl::forget_kill_of(int lost) {
   if (theirs != kills.end()) kills.erase(std::min_element(theirs, kills.end(), first));
 }
 
-/// Nobody goes on: the next launch should not fall back to the last line at a level that outlives the job.
-void Session::Impl::save_what_memory_holds(bool speaks) {
+bool Session::Impl::may_save_what_memory_holds() const {
   const auto has = [&](engine::LevelKind kind) {
     return std::any_of(settings_.levels.begin(), settings_.levels.end(), [&](const auto& l) { return l.kind == kind; });
   };
-  if (!has(engine::LevelKind::memory) || !has(engine::LevelKind::shared) || crew_->workers() == MPI_COMM_NULL) return;
-  const comm::Watch watch(
-      milliseconds(settings_.timeout),
-      "the newest line in memory could not be saved at level shared within the option timeout: this "
-      "process ends");
+  return has(engine::LevelKind::memory) && has(engine::LevelKind::shared);
+}
+
+namespace {
+constexpr const char* not_saved_in_time =
+    "the newest line in memory could not be saved at level shared within the option timeout: this process ends";
+}  // namespace
+
+/// Fewer ranks are left, and resume() will refuse what is not placed. As a part of the session's opening, so that
+/// another loss on the way is repaired as any is there.
+void Session::Impl::save_what_fewer_cannot_take() {
+  if (!may_save_what_memory_holds()) return;
+  const bool fewer = std::ranges::any_of(repaired_, [](const auto& meeting) {
+    return std::ranges::any_of(meeting.replaced, [](const auto& replaced) { return replaced.by_number < 0; });
+  });
+  // Who took a place knows neither.
+  const auto who = value_or_throw(engine_->add_up({fewer ? 1 : 0, unplaced_ ? 1 : 0}));
+  if (who.size() < 2 || who[0] == 0 || who[1] == 0) return;
+  const comm::Watch watch(milliseconds(settings_.timeout), not_saved_in_time);
+  const auto began = std::chrono::steady_clock::now();
+  const auto saved = engine_->save_what_memory_holds();
+  if (saved)
+    return tell_of_what_was_saved(*saved, began, rank == 0 ? "as fewer ranks cannot take what is not placed" : "");
+  if (a_rank_is_lost() || saved.failure().code == Code::comm || saved.failure().code == Code::timeout)
+    throw Error(saved.failure().code, saved.failure().what);
+  if (rank == 0)
+    journal_->insist("the newest line in memory could not be saved at level shared: " + saved.failure().what);
+}
+
+void Session::Impl::tell_of_what_was_saved(const engine::Rescued& saved, std::chrono::steady_clock::time_point began,
+                                           const std::string& when) const {
+  if (when.empty() || saved.line == 0) return;
+  journal_->insist(cat("line ", saved.line, " was in memory only, and was saved at level shared ", when));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - began;
+  api::Journal(0, api::Log::quiet, settings_.dir, settings_.name)
+      .event("commit",
+             {api::Journal::number("line", static_cast<double>(saved.line)), api::Journal::text("level", "shared"),
+              api::Journal::number("call", static_cast<double>(saved.call)),
+              api::Journal::number("seconds", seconds.count()),
+              api::Journal::number("bytes", static_cast<double>(saved.bytes))});
+}
+
+/// Nobody goes on: the next launch should not fall back to the last line at a level that outlives the job.
+void Session::Impl::save_what_memory_holds(bool speaks) {
+  if (!may_save_what_memory_holds() || crew_->workers() == MPI_COMM_NULL) return;
+  const comm::Watch watch(milliseconds(settings_.timeout), not_saved_in_time);
   const auto began = std::chrono::steady_clock::now();
   try {
     auto left = value_or_throw(comm::make_mpi_comm(crew_->workers(), mpi_options()));
@@ -452,16 +497,7 @@ void Session::Impl::save_what_memory_holds(bool speaks) {
     hooks.settled = [](const engine::Settled&, const std::string&) {};
     engine::Engine engine(std::move(config), std::move(hooks), std::move(left));
     value_or_throw(engine.open());
-    const auto saved = value_or_throw(engine.save_what_memory_holds());
-    if (!speaks || saved.line == 0) return;
-    journal_->insist(cat("line ", saved.line, " was in memory only, and was saved at level shared before the end"));
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - began;
-    api::Journal(0, api::Log::quiet, settings_.dir, settings_.name)
-        .event("commit",
-               {api::Journal::number("line", static_cast<double>(saved.line)), api::Journal::text("level", "shared"),
-                api::Journal::number("call", static_cast<double>(saved.call)),
-                api::Journal::number("seconds", seconds.count()),
-                api::Journal::number("bytes", static_cast<double>(saved.bytes))});
+    tell_of_what_was_saved(value_or_throw(engine.save_what_memory_holds()), began, speaks ? "before the end" : "");
   } catch (const Error& e) {
     if (speaks) journal_->insist(cat("the newest line in memory could not be saved at level shared: ", e.what()));
   }

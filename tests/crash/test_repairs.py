@@ -346,6 +346,23 @@ def test_without_a_spare_left_what_memory_holds_is_saved_before_the_end(tmp_path
 
 
 @needs_ulfm
+def test_where_those_who_are_left_cannot_take_what_is_not_placed_it_is_saved_for_another_launch(tmp_path):
+    program = {"program": LOOPER, "words": ("200",)}
+    alone = result(run(tmp_path / "a", "-n", 4, **program, levels="memory"), "sum")
+    ended = run(
+        tmp_path / "b", *("-n", 4, "--spares", 1, "--nodes", 5, "--kill", "1@30,3@60"), **program, shrink="on",
+        levels="memory,shared", memory__every=5, memory__redundancy="rs(2,1)", shared__every=1000000,
+    )  # fmt: skip
+    assert result(ended, "sum") == alone, ended.stderr
+    assert "is private to a rank and was saved by 4 ranks, and this job has 3" in ended.stderr, ended.stderr
+    assert "was saved at level shared as fewer ranks cannot take what is not placed" in ended.stderr, ended.stderr
+    (resumed,) = [e for e in events(tmp_path / "b", "resume") if e["level"] == "shared"]
+    assert 30 < resumed["call"] <= 60, ended.stderr
+    found = subprocess.run([*COMMAND, "verify", tmp_path / "b" / "ck"], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+@needs_ulfm
 def test_a_rank_that_is_lost_before_the_first_line_brings_all_back_to_where_loop_began(tmp_path, undisturbed):
     ended = run(tmp_path, "-n", 4, "--spares", 1, "--kill", "1@1", levels="shared", every=1000000)
     assert result(ended) == undisturbed, ended.stderr
