@@ -635,9 +635,9 @@ class Supervisor:
         """The same, for ranks on this machine whose session has its events elsewhere."""
         return "open" in self._all_told_aside() or self._has_begun()
 
-    def _are_stuck(self) -> bool:
+    def _are_stuck(self, who: str | None = None) -> bool:
         """A process has said so before it ended."""
-        return any(e.get("event") == "stuck" for e in self._session_events(self._offset))
+        return any(e.get("event") == "stuck" and e.get("who") == who for e in self._session_events(self._offset))
 
     def _look_for_ranks(self, seen: float, process: subprocess.Popen) -> float:
         """When a rank of the launch was last there. A launcher that goes on after the loss of a rank may not notice
@@ -650,6 +650,9 @@ class Supervisor:
         self._most_ranks = max(ranks, self._most_ranks)
         fewer, self._ranks_before = ranks < self._ranks_before, ranks
         elsewhere = self._most_ranks < self._job.processes()  # some may be, or are not there yet
+        if ranks <= self._job.spares and self._kill_deadline is None and self._are_stuck("spares"):
+            say("the job has come to its end, and a spare has not: it is ended.")
+            self._kill(process)
         if (fewer or elsewhere) and self._kill_deadline is None and self._are_stuck():
             say("the ranks that are left do not come to a repair: the launch is ended.")
             self._stood_still = True

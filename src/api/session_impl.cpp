@@ -125,7 +125,7 @@ void Session::Impl::start_mpi(int* argc, char*** argv, const Result<api::Setting
   // agreements may not end where one dies that is no leaf of a tree: in a star only its middle is none (decision 11).
   if (settings && settings->spares > 0) {
     setenv("OMPI_MCA_async_mpi_finalize", "1", 0);
-    setenv("OMPI_MCA_coll_ftagree_era_topology", "2", 0);
+    setenv("OMPI_MCA_coll_ftagree_era_topology", "3", 0);
   }
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);

@@ -219,9 +219,8 @@ void Session::Impl::fit_to_those_left(engine::LevelConfig&, int) {}
 bool detail::ends_by_a_signal() { return comm::leaving::am_counted_on(); }
 void detail::end_by_a_signal(int status) { comm::leaving::end_noticed("with status", status); }
 bool detail::meet_before_the_end() {
-  if (comm::leaving::job_is_lost()) return false;
-  comm::leaving::meet_before_the_end();
-  return true;
+  if (!comm::leaving::job_is_lost()) comm::leaving::meet_before_the_end();
+  return !comm::leaving::job_is_lost();
 }
 
 bool Session::Impl::a_rank_is_lost() const { return crew_ && crew_->alarm()->rung(); }
@@ -277,6 +276,9 @@ void Session::Impl::open_with_spares(MPI_Comm comm) {
   comm::leaving::tell_of_it_by([dir = settings_.dir, name = settings_.name](int status) {
     api::Journal(0, api::Log::quiet, dir, name).event("left", {api::Journal::number("status", status)});
     api::tell_launcher(cat("left ", status));
+  });
+  comm::leaving::where_no_spare_comes([dir = settings_.dir, name = settings_.name] {
+    api::Journal(0, api::Log::quiet, dir, name).event("stuck", {api::Journal::text("who", "spares")});
   });
   make_journal(crew_->rank());  // another loss may come before the session is open
   if (settings_.signals) signals_ = std::make_unique<api::SignalListener>();  // which would end a spare
@@ -393,7 +395,7 @@ void Session::Impl::stop_engine(comm::Alarm& alarm) {
   value_or_throw(engine_->drain());
   captured_before_ += engine_->captured();
   saved_statics_ = engine_->saved_statics();
-  next_line_ = engine_->next_line();
+  next_line_ = std::max(next_line_, engine_->next_line());        // its opening may not have come that far
   kills_done_ = std::max(kills_done_, engine_->next_call() + 1);  // the others may be a call ahead
   engine_.reset();
   thrown_ = 0;
@@ -425,13 +427,17 @@ void Session::Impl::meet_after_a_loss() {
 
 /// The order that rank obeyed, or the first one that it has not: another rank may get its number where fewer are left.
 void Session::Impl::forget_kill_of(int lost) {
-  const auto first = [](const api::Kill& one, const api::Kill& other) { return one.call < other.call; };
+  const auto turn = [&](const api::Kill& kill) {
+    const bool later = kill.call == api::Kill::in_repair || kill.call == api::Kill::in_opening;
+    return std::pair(later, kill.call);
+  };
   auto& kills = settings_.kills;
-  const auto theirs = std::stable_partition(kills.begin(), kills.end(), [&](const api::Kill& kill) {
-    const bool at_a_call = kill.call != api::Kill::in_repair && kill.call <= kills_done_;
-    return kill.node || kill.number != lost || !at_a_call;
-  });
-  if (theirs != kills.end()) kills.erase(std::min_element(theirs, kills.end(), first));
+  auto done = kills.end();
+  for (auto kill = kills.begin(); kill != kills.end(); ++kill) {
+    if (kill->node || kill->number != lost || (!turn(*kill).first && kill->call > kills_done_)) continue;
+    if (done == kills.end() || turn(*kill) < turn(*done)) done = kill;
+  }
+  if (done != kills.end()) kills.erase(done);
 }
 
 bool Session::Impl::may_save_what_memory_holds() const {

@@ -207,8 +207,10 @@ std::vector<StoreContents> read_contents(ByteView bytes, const ManifestOf& manif
     StoreContents store;
     store.level = in.number<int>();
     store.server = in.number<int>();
-    if (const auto code = static_cast<Code>(in.number<std::uint8_t>()); code != Code::ok)
+    if (const auto code = static_cast<Code>(in.number<std::uint8_t>()); code != Code::ok) {
       store.state = Failure{code, in.text()};
+      store.seen = in.number<std::uint8_t>() != 0;
+    }
     for (auto n = in.number<std::uint64_t>(); n > 0 && in.complete(); --n) {
       Holding h;
       h.line = in.number<std::uint64_t>();
@@ -253,7 +255,10 @@ Bytes encode_contents(const std::vector<StoreContents>& contents) {
     out.number(store.level);
     out.number(store.server);
     out.number(static_cast<std::uint8_t>(store.state ? Code::ok : store.state.failure().code));
-    if (!store.state) out.text(store.state.failure().what);
+    if (!store.state) {
+      out.text(store.state.failure().what);
+      out.number(static_cast<std::uint8_t>(store.seen));
+    }
     out.number(static_cast<std::uint64_t>(store.holdings.size()));
     for (const auto& h : store.holdings) {
       out.number(h.line);

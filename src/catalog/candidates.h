@@ -17,6 +17,7 @@ struct StoreContents {
   int server = 0;  ///< the rank that can read this store for others
   std::vector<Holding> holdings;
   Result<void> state = {};  ///< a failure: it cannot be looked at, or nothing can be written there any more
+  bool seen = true;         ///< it could be looked at
 };
 
 /// What tells manifests apart: most stores of a level have the same ones, as long as there are ranks, so ranks tell

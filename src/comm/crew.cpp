@@ -106,6 +106,7 @@ Result<void> Crew::split_workers(MPI_Comm among, int rank, MPI_Comm& out) const 
 /// From now on `workers` is the communicator of the ranks.
 void Crew::adopt(MPI_Comm workers) {
   workers_ = workers;
+  leaving::is_one_of(workers);
   {
     const std::lock_guard lock(alarm_mutex_);
     alarm_ = std::make_shared<Alarm>();

@@ -27,7 +27,8 @@ struct Job {
 };
 std::mutex mutex;
 Job job;
-std::atomic<pid_t> counted_on{0};  ///< this process, not one that it forks; 0: nobody counts on it
+MPI_Comm all_ranks = MPI_COMM_NULL;  ///< MPI_COMM_NULL: this is a spare
+std::atomic<pid_t> counted_on{0};    ///< this process, not one that it forks; 0: nobody counts on it
 
 /// Guarded by `mutex`; never destroyed: it is for the end of the process.
 std::function<void(int)>& tell() {
@@ -36,6 +37,12 @@ std::function<void(int)>& tell() {
 }
 std::atomic<void (*)()> before_the_end{nullptr};
 std::atomic<void (*)()> late_end{nullptr};
+
+/// Guarded by `mutex`; never destroyed, as above.
+std::function<void()>& no_spare() {
+  static auto* const what = new std::function<void()>;
+  return *what;
+}
 bool has_met = false;
 std::atomic<bool> alone{false};  ///< the others may not come
 std::atomic<bool> lost{false};   ///< the job
@@ -85,15 +92,63 @@ void carry_on_what_others_may_need() {
   }
 }
 
-/// Until all who live are here. True: none has died, and all have said `flags`.
+/// Until all who live are here.
+class Meeting {
+ public:
+  Meeting(MPI_Comm all, int flags) : flags_(flags), held_(std::make_unique<int>(flags)) {
+    lost_ = start_agreement(all, held_.get(), &request_) != MPI_SUCCESS;
+  }
+  ~Meeting() {
+    if (!is_over()) (void)held_.release();  // MPI may write there until it is
+  }
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+
+  bool is_over() {
+    if (done_ == 0 && !lost_) lost_ = MPI_Test(&request_, &done_, MPI_STATUS_IGNORE) != MPI_SUCCESS;
+    return done_ != 0 || lost_;
+  }
+  /// Of one that is over: none has died, and all have said the same flags.
+  [[nodiscard]] bool all_said_so() const { return !lost_ && *held_ == flags_; }
+
+ private:
+  int flags_;
+  std::unique_ptr<int> held_;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+  int done_ = 0;
+  bool lost_ = false;
+};
+
 bool meet(MPI_Comm all, int flags) {
-  auto held = std::make_unique<int>(flags);
-  MPI_Request request = MPI_REQUEST_NULL;
-  if (start_agreement(all, held.get(), &request) != MPI_SUCCESS) return false;
-  int done = 0;
-  for (Backoff backoff(Backoff::for_days); done == 0; backoff.sleep())
-    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;  // the agreement, with a loss
-  return *held == flags;
+  Meeting meeting(all, flags);
+  for (Backoff backoff(Backoff::for_days); !meeting.is_over(); backoff.sleep()) continue;
+  return meeting.all_said_so();
+}
+
+void tell_of_missing_spares() {
+  std::function<void()> told;
+  {
+    const std::lock_guard lock(mutex);
+    told = std::move(no_spare());
+  }
+  if (told) told();
+}
+
+/// All ranks have come, so it is the spares alone that are waited for. False: they have not come within the bound, and
+/// MPI_Finalize would wait for them.
+bool meet_spares(const Job& here) {
+  Meeting meeting(here.all, 0);
+  Patience patience(here.bound);
+  for (Backoff backoff(Backoff::for_days); !meeting.is_over(); backoff.sleep()) {
+    if (!patience.exhausted()) continue;
+    std::fprintf(stderr,
+                 "backstay: a spare did not come to the end of MPI, where all ranks are: this process ends without "
+                 "MPI_Finalize\n");
+    std::fflush(nullptr);
+    tell_of_missing_spares();
+    return false;
+  }
+  return true;
 }
 
 void tell_of_an_end(int status) {
@@ -125,6 +180,11 @@ void others_count_on_me(MPI_Comm all, std::chrono::milliseconds bound, bool noti
   const std::lock_guard lock(mutex);
   job = {all, bound};
   if (noticed) counted_on = getpid();
+}
+
+void is_one_of(MPI_Comm ranks) {
+  const std::lock_guard lock(mutex);
+  all_ranks = ranks;
 }
 
 void others_may_not_come() { alone = true; }
@@ -171,13 +231,18 @@ void meet_before_the_end() {
   if (!std::exchange(has_carried_on, true)) carry_on_what_others_may_need();
   if ((!am_counted_on() && !alone) || std::exchange(has_met, true)) return;
   Job here;
+  MPI_Comm ranks = MPI_COMM_NULL;
   {
     const std::lock_guard lock(mutex);
     here = job;
+    ranks = all_ranks;
   }
   if (alone) meet_to_close(here);
   if (!am_counted_on()) return;
-  (void)meet(here.all, 0);
+  // Ranks may come in days, and spares wait for them.
+  if (ranks != MPI_COMM_NULL) MPI_Comm_set_errhandler(ranks, MPI_ERRORS_RETURN);
+  (void)meet(ranks != MPI_COMM_NULL ? ranks : here.all, 0);
+  if (ranks != MPI_COMM_NULL && !meet_spares(here)) return nobody_counts_on_me();
   watch = std::make_unique<Watch>(here.bound,
                                   "MPI_Finalize did not end within the option timeout, as a process has died in it or "
                                   "does not come to it: this process ends",
@@ -188,12 +253,17 @@ void meet_before_the_end() {
 
 void before_mpi_ends(void (*what)()) { before_the_end = what; }
 
+void where_no_spare_comes(std::function<void()> what) {
+  const std::lock_guard lock(mutex);
+  no_spare() = std::move(what);
+}
+
 void before_the_late_end(void (*what)()) { late_end = what; }
 
 int finalize() {
   if (const auto what = before_the_end.load()) what();
+  if (!lost) meet_before_the_end();
   if (lost) return MPI_SUCCESS;
-  meet_before_the_end();
   calls_finalize = true;
   const int code = PMPI_Finalize();
   watch.reset();

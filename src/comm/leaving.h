@@ -29,6 +29,12 @@ constexpr int all_are_closing = 3;
 /// ends as one that is lost.
 void others_may_not_come();
 
+/// This process is one of `ranks`, which meet before MPI ends and wait for spares for the bound at most; MPI_COMM_NULL:
+/// it is a spare, which waits for them.
+void is_one_of(MPI_Comm ranks);
+/// What is called where a spare has not come by then: the ranks leave without MPI_Finalize.
+void where_no_spare_comes(std::function<void()> what);
+
 /// The job is lost, and all know. MPI_Finalize would wait for those who leave without it.
 void nobody_counts_on_me();
 [[nodiscard]] bool job_is_lost();
@@ -60,9 +66,9 @@ void before_the_late_end(void (*what)());
 /// ours (mpi4py's), as the last thing before it; finalize() does the same.
 void meet_before_the_end();
 
-/// MPI_Finalize; nothing where the job is lost. Open MPI's makes a communicator of those who live, in which all meet:
-/// who waits there is not woken when another one dies in it, and waits with a busy core. So all meet before it, asleep;
-/// who dies there is noticed. After that, a loss inside of it ends at the bound.
+/// MPI_Finalize; nothing where the job is lost, or where spares have not come. Open MPI's makes a communicator of those
+/// who live, in which all meet: who waits there is not woken when another one dies in it, and waits with a busy core.
+/// So all meet before it, asleep; who dies there is noticed. After that, a loss inside of it ends at the bound.
 int finalize();
 
 }  // namespace backstay::comm::leaving

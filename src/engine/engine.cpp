@@ -89,7 +89,7 @@ Result<void> Engine::open() {
   const auto inventory = take_inventory(levels_, companions_, {}, groups_.app());
   if (!inventory) return inventory.failure();
   if (!config_.goes_on) BACKSTAY_TRY(require_all_stores(*inventory, groups_.app()));
-  say_what_is_missing(*inventory, levels_, hooks_.say);
+  say_what_is_missing(*inventory, levels_, hooks_.say, missing_said_);
   BACKSTAY_TRY(look_at_other_levels());
   note_lines(*inventory);
   groups_.app().wait_for_all([this] { tell_who_is_late(); });
@@ -692,7 +692,7 @@ Result<Resumed> Engine::resume(Aside* later) {
   const double start = monotonic();
   auto there = take_inventory(levels_, companions_, settled_here(), groups_.app());
   if (!there) return there.failure();
-  say_what_is_missing(*there, levels_, hooks_.say);
+  say_what_is_missing(*there, levels_, hooks_.say, missing_said_);
   note_lines(*there);
   BACKSTAY_TRY(choose_level(there->lines, levels_, config_.topology, groups_.app(), hooks_.say));
   ReadOptions read;
@@ -709,6 +709,8 @@ Result<Resumed> Engine::resume(Aside* later) {
       put_back_newest(there->lines, levels_, {there->statics, companions_, static_regions_}, config_.topology,
                       aside != nullptr ? aside->regions() : regions_, read, groups_.app(), hooks_.say);
   if (!found) return found.failure();
+  if (found->line == 0)
+    BACKSTAY_TRY(require_all_stores(*there, groups_.app(), true));  // no line is seen, and may be there
   if (aside != nullptr) {
     aside->keep_only(found->regions);
     aside->left_out = found->left_out;

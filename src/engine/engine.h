@@ -242,14 +242,15 @@ class Engine {
   std::uint64_t agreed_at_ = 0;  ///< the call that the newest agreement was used at
   double call_began_ = 0;
   std::unique_ptr<comm::PendingMax> farewell_;
-  bool all_wait_ = false;           ///< every rank that has come to the last meeting waits for its end
-  bool all_wait_to_end_ = false;    ///< and it was that of close()
-  std::optional<Failure> apart_;    ///< ranks have come for different things
-  bool may_be_in_flight_ = false;   ///< something, on some rank; the same on every rank
-  bool late_said_ = false;          ///< and not yet that all have come
-  bool stuck_said_ = false;         ///< of what the background has in hand
-  std::uint64_t resumed_call_ = 0;  ///< the state at this call is the one that was put back
-  std::vector<bool> forced_;        ///< levels that the next call must write: copies were missing
+  bool all_wait_ = false;                       ///< every rank that has come to the last meeting waits for its end
+  bool all_wait_to_end_ = false;                ///< and it was that of close()
+  std::optional<Failure> apart_;                ///< ranks have come for different things
+  bool may_be_in_flight_ = false;               ///< something, on some rank; the same on every rank
+  bool late_said_ = false;                      ///< and not yet that all have come
+  std::set<std::pair<int, int>> missing_said_;  ///< (level, server): stores that are done without
+  bool stuck_said_ = false;                     ///< of what the background has in hand
+  std::uint64_t resumed_call_ = 0;              ///< the state at this call is the one that was put back
+  std::vector<bool> forced_;                    ///< levels that the next call must write: copies were missing
   std::vector<std::pair<std::string, std::uint64_t>> other_lines_;  ///< newest ones at levels that are not ours
   std::vector<bool> last_levels_;                                   ///< of the last checkpoint
   std::vector<bool> owed_;                                          ///< levels that fell due and were passed over since

@@ -568,6 +568,43 @@ TEST_F(EngineTest, a_store_that_cannot_be_looked_at_is_passed_over) {
   expect_found(4, levels, 2);
 }
 
+/// What is not seen may have the lines: a program is not to begin anew for that.
+TEST_F(EngineTest, where_no_line_is_seen_and_a_store_cannot_be_looked_at_nothing_is_resumed) {
+  write(2, {level(LevelKind::shared)}, {1, 2});
+  comm::run_ranks(2, [&](comm::Comm& comm) {
+    auto plan = std::make_shared<store::FaultPlan>();
+    Rank rank(comm, dir_, {level(LevelKind::shared)}, 2, [&](EngineConfig& config) {
+      config.goes_on = true;
+      config.wrap_store = [plan](std::shared_ptr<store::Store> inner) {
+        return store::make_faulty_store(std::move(inner), plan);
+      };
+    });
+    plan->fail_from(store::Operation::list, 1, {Code::io, "cannot list shared: Input/output error"});
+    const auto found = rank.engine->resume();
+    ASSERT_FALSE(found.ok());
+    EXPECT_EQ(found.failure().what, "rank 0: cannot list shared: Input/output error");
+    plan->heal();
+    ASSERT_TRUE(rank.engine->resume().ok());
+    for (double x : rank.u) EXPECT_EQ(x, 2);
+  });
+}
+
+/// Of two lost members one is that of a rank that lives, and whose directory has become a file.
+TEST_F(EngineTest, what_parity_gives_back_is_written_where_it_can_be) {
+  write_with_parity(dir_, {4, 4, 2, 2});
+  fs::remove_all(dir_ / "node-2");
+  fs::remove_all(dir_ / "node-1");
+  std::ofstream(dir_ / "node-1") << "no directory";
+  comm::run_ranks(4, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, {with_parity(LevelKind::local, 2, 2)}, 4,
+              [&](EngineConfig& config) { config.goes_on = true; });
+    const auto found = rank.engine->resume();
+    ASSERT_TRUE(found.ok()) << found.failure().what;
+    EXPECT_TRUE(found->resumed);
+    for (double x : rank.u) EXPECT_EQ(x, 2);
+  });
+}
+
 /// The cheapest level has lost too much.
 TEST_F(EngineTest, of_the_other_levels_that_have_the_line_the_fastest_is_looked_for_too) {
   auto second = level(LevelKind::local);

@@ -647,10 +647,12 @@ Contents scan_own(const std::vector<Level>& levels, const std::vector<Level>& co
       const Level& level = (*some)[i];
       if (!level.leader) continue;
       catalog::StoreContents store{static_cast<int>(i + (some == &levels ? 0 : levels.size())), rank, {}, level.state};
-      if (auto holdings = catalog::scan(*level.store, level.name))
+      if (auto holdings = catalog::scan(*level.store, level.name)) {
         store.holdings = std::move(*holdings);
-      else
+      } else {
         store.state = holdings.failure();
+        store.seen = false;
+      }
       mine.push_back(std::move(store));
     }
   return mine;
@@ -721,18 +723,18 @@ Result<Inventories> take_inventory(const std::vector<Level>& levels, const std::
   return out;
 }
 
-Result<void> require_all_stores(const Inventories& found, const comm::Comm& comm) {
+Result<void> require_all_stores(const Inventories& found, const comm::Comm& comm, bool only_seen) {
   for (const auto* inventory : {&found.lines, &found.statics})
     for (const auto& store : inventory->contents)
-      if (!store.state)
+      if (!store.state && !(only_seen && store.seen))
         return fail(store.state.failure().code, comm.size() > 1 ? cat("rank ", store.server, ": ") : std::string(),
                     store.state.failure().what);
   return {};
 }
 
-void say_what_is_missing(const Inventories& found, const std::vector<Level>& levels, const Say& say) {
-  std::set<std::pair<int, int>> said;  // a level's companion lies where it does
-  for (const auto* inventory : {&found.lines, &found.statics})
+void say_what_is_missing(const Inventories& found, const std::vector<Level>& levels, const Say& say,
+                         std::set<std::pair<int, int>>& said) {
+  for (const auto* inventory : {&found.lines, &found.statics})  // a level's companion lies where it does
     for (const auto& store : inventory->contents)
       if (!store.state && said.emplace(store.level, store.server).second)
         say(cat("level ", levels[static_cast<std::size_t>(store.level)].name, ": rank ", store.server, ": ",

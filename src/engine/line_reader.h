@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,10 +33,11 @@ struct Inventories {
 Result<Inventories> take_inventory(const std::vector<Level>& levels, const std::vector<Level>& companions,
                                    const Result<void>& ready, comm::Comm& comm);
 
-/// All stores could be looked at, and be written when they were opened; otherwise why not.
-Result<void> require_all_stores(const Inventories& found, const comm::Comm& comm);
-/// A sentence for each store of which that does not hold.
-void say_what_is_missing(const Inventories& found, const std::vector<Level>& levels, const Say& say);
+/// All stores could be looked at, and (but with `only_seen`) be written when they were opened; otherwise why not.
+Result<void> require_all_stores(const Inventories& found, const comm::Comm& comm, bool only_seen = false);
+/// A sentence for each store of which that does not hold, but for those that were `said` (level, server).
+void say_what_is_missing(const Inventories& found, const std::vector<Level>& levels, const Say& say,
+                         std::set<std::pair<int, int>>& said);
 
 /// What belongs to the lines of the levels beside them.
 struct Statics {

@@ -185,6 +185,7 @@ struct Part {
 
 /// A store has (or `takes`) files of the line, and no manifest of it that can be read. One of another job stays.
 bool lost_its_manifest(const catalog::Candidate& line, const catalog::StoreContents& store, bool takes) {
+  if (!store.state && !takes) return false;  // it cannot get one
   const auto held = std::find_if(store.holdings.begin(), store.holdings.end(),
                                  [&](const catalog::Holding& h) { return h.line == line.line; });
   if (held == store.holdings.end()) return takes;
@@ -226,6 +227,8 @@ class Rebuilder {
     std::vector<std::size_t> stores;
     for (std::size_t s = 0; s < contents_.size(); ++s)
       if (contents_[s].level == line_.level) stores.push_back(s);
+    const auto can_take = [&](std::size_t s) { return contents_[s].state.ok(); };
+    if (std::ranges::any_of(stores, can_take)) std::erase_if(stores, [&](std::size_t s) { return !can_take(s); });
     std::map<std::size_t, int> held;  // members of the group in each store
     for (std::size_t m = 0; m < group(g).members.size(); ++m)
       if (!is_lost({g, m})) ++held[*line_.groups[g][m]];

@@ -933,10 +933,11 @@ def test_options_of_levels_that_are_not_chosen_are_said_to_do_nothing(tmp_path):
 
 
 @needs_ulfm
-def test_who_gets_the_number_of_a_rank_that_was_killed_is_not_killed_in_its_place(tmp_path):
+@pytest.mark.parametrize("kill", ["0@90,1@90", "0@90,1@opening"])
+def test_who_gets_the_number_of_a_rank_that_was_killed_is_not_killed_in_its_place(tmp_path, kill):
     """Behind the loss of 0 and 1, with one spare, rank 2 is 1 and comes to that call once more."""
     program = {"program": PLACER, "words": ("300",), "levels": "shared", "every": 20, "shrink": "on"}
-    ended = run(tmp_path, "-n", 4, "--spares", 1, "--kill", "0@90,1@90", **program)
+    ended = run(tmp_path, "-n", 4, "--spares", 1, "--kill", kill, **program)
     assert result(ended, "ranks") == "3" and "launch 2" not in ended.stderr, ended.stderr
 
 
@@ -1084,6 +1085,47 @@ def test_a_spare_that_stands_still_ends_the_launch_in_which_a_rank_is_lost(tmp_p
             running.kill()  # and its ranks with it, if it waits for them
     assert "the ranks that are left do not come to a repair: the launch is ended" in err, err
     assert f"hash {undisturbed}" in out and running.returncode == 0, out + err
+
+
+@needs_ulfm
+@pytest.mark.parametrize("program", ["c++", "python"])
+def test_a_spare_that_stands_still_keeps_no_job_from_its_end(tmp_path, undisturbed, program):
+    """Python does not tell what it is to end with at that moment: it is 1, and the next launch finds all done."""
+    words = [STEPPER, "600"]
+    if program == "python":
+        (tmp_path / "app.py").write_text("""
+import time
+import numpy
+import backstay
+u = numpy.zeros(100)
+with backstay.Session() as run:
+    run.protect("u", u)
+    run.resume()
+    while u[0] < 100:
+        u[0] += 1
+        run.checkpoint()
+        time.sleep(0.01)
+print("hash of python")
+""")
+        words = [sys.executable, tmp_path / "app.py"]
+    flags = ["-n", 2, "--spares", 1, "--levels", "shared", "--every", 5, "--opt", "timeout=3", "--dir", tmp_path / "ck"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
+    command = [str(word) for word in [*COMMAND, "run", *flags, "--", *words]]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        while not events_so_far(tmp_path, "commit"):
+            assert running.poll() is None
+            time.sleep(0.01)
+        guard.send([guard.rank_processes(events(tmp_path, "launch")[0]["run"])[2]], signal.SIGSTOP)
+        try:
+            out, err = running.communicate(timeout=LIMIT)
+        finally:
+            running.kill()  # and its ranks with it, if it waits for them
+    assert running.returncode == 0 and "hash " in out, out + err
+    assert ("launch 2" in err) == (program == "python") and "launch 3" not in err, err
+    assert "a spare did not come to the end of MPI, where all ranks are" in err, err
+    assert "the job has come to its end, and a spare has not: it is ended" in err, err
 
 
 @needs_ulfm
@@ -1440,7 +1482,7 @@ def test_lines_of_ranks_that_are_all_lost_are_found_by_the_next_launch(tmp_path,
     plain = result(run(tmp_path / "a", "-n", 1, **more))
     ended = run(tmp_path / "b", *("-n", 1, "--spares", 2, "--nodes", 3, "--kill", kill), **more)
     assert result(ended) == plain
-    assert "all ranks were lost, and those that took their places are on other nodes" in ended.stderr
+    assert "all ranks were lost, and those that took their places find no line on their nodes" in ended.stderr
     assert len(events(tmp_path / "b", "fresh")) == 1 and "resumed from line" in ended.stderr, ended.stderr
 
 
@@ -1637,7 +1679,7 @@ def test_where_no_loss_is_survived_an_error_gets_out_of_loop_and_ends_the_job(tm
 @pytest.mark.parametrize("wish", ["", "1"], ids=["unless_told_otherwise", "as_wished"])
 def test_agreements_go_along_a_star(tmp_path, monkeypatch, who, wish):
     """In a tree they may not end where two processes die one close behind the other (decision 11)."""
-    variable, star, tree = "coll_ftagree_era_topology", "2", "1"
+    variable, star, tree = "coll_ftagree_era_topology", "3", "1"
     monkeypatch.delenv(f"OMPI_MCA_{variable}", raising=False)
     if wish:
         monkeypatch.setenv(f"OMPI_MCA_{variable}", wish)
