@@ -658,9 +658,13 @@ class Supervisor:
             self._stood_still = True
             self._kill(process)
         if not more_come and here != self._to_be_seen() and not self._has_begun_here():
-            if now - seen > 2 * GRACE and self._kill_deadline is None:
-                say("a process was lost before the session was open, where none can be replaced: the launch is ended.")
-                self._lost_early = True
+            refused = self._is_refused()  # and all leave: the launcher may need a while
+            if now - seen > (10 if refused else 2) * GRACE and self._kill_deadline is None:
+                why = "the session was refused, and not all processes have ended"
+                if not refused:
+                    why = "a process was lost before the session was open, where none can be replaced"
+                say(f"{why}: the launch is ended.")
+                self._lost_early = not refused
                 self._kill(process)
             return seen
         if ranks or elsewhere:

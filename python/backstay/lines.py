@@ -627,6 +627,8 @@ def is_checkpoint_directory(path: Path) -> bool:
 
 
 def _any_line(level: Path) -> bool:
+    if not level.is_dir():
+        return False
     try:
         return next(_line_dirs(level), None) is not None
     except Problem:  # whoever reads the lines is told why that cannot be done
@@ -962,7 +964,7 @@ def _is_left_behind(line: Line, lines: list) -> bool:
 def _line_dirs(path: Path) -> Iterator[tuple]:
     try:
         entries = sorted(os.scandir(path), key=lambda entry: entry.name)
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return
     except OSError as error:
         raise Problem(

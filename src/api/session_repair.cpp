@@ -217,7 +217,9 @@ void Session::Impl::fit_to_those_left(engine::LevelConfig&, int) {}
 #else
 
 bool detail::ends_by_a_signal() { return comm::leaving::am_counted_on(); }
-void detail::end_by_a_signal(int status) { comm::leaving::end_noticed("with status", status); }
+void detail::end_by_a_signal(int status) {
+  comm::leaving::end_noticed("with status " + std::to_string(status), status);
+}
 bool detail::meet_before_the_end() {
   if (!comm::leaving::job_is_lost()) comm::leaving::meet_before_the_end();
   return !comm::leaving::job_is_lost();

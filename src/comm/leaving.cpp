@@ -74,6 +74,12 @@ bool mpi_is_finalized() {
   return MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0;
 }
 
+/// With what status is not told there.
+[[maybe_unused]] const int registered_for_quick_exit = std::at_quick_exit([] {
+  if (mpi_is_finalized() || !am_counted_on()) return;
+  end_noticed("by quick_exit", EXIT_FAILURE);
+});
+
 /// In the order in which they were started, which is that of the others.
 void carry_on_what_others_may_need() {
   if (mpi_is_finalized()) return;
@@ -203,10 +209,9 @@ void tell_of_it_by(std::function<void(int)> what) {
   tell() = std::move(what);
 }
 
-void end_noticed(const char* how, int status) {
+void end_noticed(const std::string& how, int status) {
   if (!am_counted_on()) return;
-  std::fprintf(stderr, "backstay: this process ends %s %d before MPI_Finalize: to the others it is lost\n", how,
-               status);
+  std::fprintf(stderr, "backstay: this process ends %s before MPI_Finalize: to the others it is lost\n", how.c_str());
   std::fflush(nullptr);
   tell_of_an_end(status);
   (void)raise(SIGKILL);
@@ -216,7 +221,7 @@ void end_at_exit(int status) {
   // mpi4py has called MPI_Finalize past us. If it failed, who waits there for this process does so for the bound at
   // most.
   if (!calls_finalize && mpi_is_finalized()) return;
-  end_noticed("with status", status);
+  end_noticed("with status " + std::to_string(status), status);
 }
 
 void others_may_need([[maybe_unused]] std::shared_ptr<Operation> operation,
@@ -285,7 +290,7 @@ int ompi_rte_abort(int code, char* format, ...);
 
 /// What MPI_Abort and MPI's handler for fatal errors come to in Open MPI, when they have said why.
 int ompi_mpi_abort(MPI_Comm comm, int code) {
-  backstay::comm::leaving::end_noticed("by MPI_Abort with code", code);
+  backstay::comm::leaving::end_noticed("by MPI_Abort with code " + std::to_string(code), code);
   using Abort = int (*)(MPI_Comm, int);
   if (const auto theirs = reinterpret_cast<Abort>(dlsym(RTLD_NEXT, "ompi_mpi_abort"))) return theirs(comm, code);
   std::abort();
@@ -302,7 +307,7 @@ int ompi_rte_abort(int code, char* format, ...) {
     va_end(arguments);
     std::fputs(why.data(), stderr);
   }
-  backstay::comm::leaving::end_noticed("as MPI gave up by itself, with code", code);
+  backstay::comm::leaving::end_noticed("as MPI gave up by itself, with code " + std::to_string(code), code);
   using Abort = int (*)(int, const char*, ...);
   if (const auto theirs = reinterpret_cast<Abort>(dlsym(RTLD_NEXT, "ompi_rte_abort"))) return theirs(code, nullptr);
   std::abort();

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "comm/mpi_operation.h"
 
@@ -46,7 +47,7 @@ void tell_of_it_by(std::function<void(int status)> tell);
 
 /// If the others count on this process (and it is not one that it has forked), it ends here: `how` and `status` say
 /// why.
-void end_noticed(const char* how, int status);
+void end_noticed(const std::string& how, int status);
 /// The same as the last thing of exit(), where MPI may have ended as it should.
 void end_at_exit(int status);
 

@@ -3,6 +3,7 @@
  *
  * LOOPER_DIES=PROCESS,MICROSECONDS: that one dies so long after it has begun to close its session and MPI.
  * LOOPER_RESUMES=PROCESS,N: that one dies when its Nth call of backstay_resume has returned.
+ * LOOPER_QUITS=PROCESS,STEP: that one calls quick_exit(4) at that step.
  * LOOPER_EXITS, LOOPER_ABORTS, LOOPER_ERRS=PROCESS,STEP: that one calls exit(4) or MPI_Abort at that step, or makes a
  * mistake in MPI that is fatal. LOOPER_MPI_GIVES_UP=PROCESS,STEP: Open MPI ends it as it does by itself.
  * LOOPER_RETURNS=PROCESS,STEP: the body of that one, or with PROCESS -1 of all, returns an error at that step.
@@ -162,10 +163,10 @@ static int body(void* user) {
   MPI_Comm comm;
   int rank, size;
   double sum = 0, all = 0, theirs;
-  unsigned dies_at = 0, exits_at = 0, aborts_at = 0, errs_at = 0, returns_at = 0, gives_up_at = 0;
-  const int exits = is_me("LOOPER_EXITS", &exits_at), aborts = is_me("LOOPER_ABORTS", &aborts_at),
-            errs = is_me("LOOPER_ERRS", &errs_at), returns = is_me("LOOPER_RETURNS", &returns_at),
-            gives_up = is_me("LOOPER_MPI_GIVES_UP", &gives_up_at);
+  unsigned dies_at = 0, exits_at = 0, quits_at = 0, aborts_at = 0, errs_at = 0, returns_at = 0, gives_up_at = 0;
+  const int exits = is_me("LOOPER_EXITS", &exits_at), quits = is_me("LOOPER_QUITS", &quits_at),
+            aborts = is_me("LOOPER_ABORTS", &aborts_at), errs = is_me("LOOPER_ERRS", &errs_at),
+            returns = is_me("LOOPER_RETURNS", &returns_at), gives_up = is_me("LOOPER_MPI_GIVES_UP", &gives_up_at);
   const char *merges = getenv("LOOPER_MERGES"), *copies = getenv("LOOPER_COPIES"), *late = getenv("LOOPER_LATE");
   backstay_resumed found;
   for (int i = 0; i < CELLS && getenv("LOOPER_STARTS") != NULL; ++i) s->cells[i] = 1;
@@ -181,6 +182,7 @@ static int body(void* user) {
     return 2;
   for (; s->step < s->steps; ++s->step) {
     if (exits && s->step == exits_at) exit(4);
+    if (quits && s->step == quits_at) quick_exit(4);
     if (aborts && s->step == aborts_at) MPI_Abort(comm, 5);
     if (returns && s->step == returns_at) return 9;
     if (gives_up && s->step == gives_up_at) give_up();

@@ -468,7 +468,7 @@ def test_a_program_in_c_goes_on(tmp_path):
 
 
 @needs_ulfm
-@pytest.mark.parametrize("way", ["EXITS", "ABORTS", "ERRS", "MPI_GIVES_UP"])
+@pytest.mark.parametrize("way", ["EXITS", "QUITS", "ABORTS", "ERRS", "MPI_GIVES_UP"])
 def test_a_rank_that_leaves_with_an_error_is_lost_to_the_others_and_replaced(tmp_path, monkeypatch, way):
     """The launcher tells nobody of a process that ends with a status: the others would wait for it for ever."""
     words = ("400",)
@@ -478,6 +478,7 @@ def test_a_rank_that_leaves_with_an_error_is_lost_to_the_others_and_replaced(tmp
     assert result(ended, "sum") == alone, ended.stderr
     how = {
         "EXITS": "with status 4",
+        "QUITS": "by quick_exit",
         "ABORTS": "by MPI_Abort with code 5",
         "ERRS": "by MPI_Abort with code",
         "MPI_GIVES_UP": "as MPI gave up by itself, with code -1",

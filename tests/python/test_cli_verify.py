@@ -138,6 +138,14 @@ def test_what_a_running_job_changes_meanwhile_is_no_damage(tmp_path, monkeypatch
     assert ("retired line 1 (local) while it was checked" in ended.out) == (what == "a line that it retires"), ended
 
 
+@pytest.mark.parametrize("command", ["verify", "ls"])
+def test_a_file_in_place_of_a_level_is_told(tmp_path, command):
+    line_at_every_level(tmp_path)
+    shutil.rmtree(tmp_path / "shared")
+    (tmp_path / "shared").touch()
+    assert f"The level {tmp_path}/shared cannot be read (Not a directory)" in sentence_of(backstay(command, tmp_path))
+
+
 def test_nothing_to_check_is_no_damage(tmp_path):
     (tmp_path / "session.json").write_text("{}")
     ended = backstay("verify", tmp_path)
