@@ -11,6 +11,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import resource
 import select
 import shlex
@@ -153,11 +154,11 @@ def newest_line(job: Job) -> int:
 
 
 def _is_of_a_session(directory: Path) -> bool:
-    """Whether it has the lock of a session: an ordinary file, alone or beside directories of levels."""
-    if not (directory / "lock").is_file():
-        return False
-    names = {path.name for path in directory.iterdir()}
-    return names == {"lock"} or not names.isdisjoint((*LEVELS, *COMPANIONS))
+    """Whether it has lines, or the lock of a session: an ordinary file, alone or beside directories of levels."""
+    levels = [directory / level for level in (*LEVELS, *COMPANIONS) if (directory / level).is_dir()]
+    if any(re.fullmatch(r"line-\d{8,19}", path.name) for level in levels for path in level.iterdir()):
+        return True
+    return (directory / "lock").is_file() and (bool(levels) or len(list(directory.iterdir())) == 1)
 
 
 def remove_node(directory: Path) -> bool:

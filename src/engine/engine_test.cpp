@@ -413,7 +413,7 @@ TEST_F(EngineTest, a_rebuild_onto_a_full_disk_is_refused_by_all_and_leaves_nothi
   fs::remove_all(dir_ / "node-1");
   comm::run_ranks(4, [&](comm::Comm& comm) {
     auto plan = std::make_shared<store::FaultPlan>();
-    if (comm.rank() == 1) plan->fail_writes_under("local/", fail(Code::io, "no space left on this disk"));
+    if (comm.rank() == 1) plan->fail_writes_under("local/", fail(Code::no_space, "no space left on this disk"));
     Rank rank(comm, dir_, {with_parity(LevelKind::local, how.k, how.p)}, how.nodes, [&](EngineConfig& config) {
       config.wrap_store = [plan](std::shared_ptr<store::Store> inner) {
         return store::make_faulty_store(std::move(inner), plan);
