@@ -589,8 +589,8 @@ Result<void> Engine::look_after_statics(const std::vector<bool>& levels, bool no
 Result<void> Engine::write_statics(const std::vector<bool>& levels) {
   auto found = take_inventory({}, companions_, {}, groups_.app());
   if (!found) return found.failure();
-  note_lines_of(found->statics,
-                companions_);  // those of a store that cannot be looked at are written anew, if possible
+  // Those of a store that cannot be looked at are written anew, if possible.
+  note_lines_of(found->statics, companions_);
   auto checkpoint = std::make_unique<Checkpoint>();
   Checkpoint& c = *checkpoint;
   c.captured = capture_regions(static_regions_, capture_options(), c.capture);
