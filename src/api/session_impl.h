@@ -262,6 +262,10 @@ class Session::Impl {
   void begin_after_a_loss(bool back);
   [[nodiscard]] bool a_rank_is_lost() const;
   [[nodiscard]] std::size_t repairs_begun() const;
+  /// As far as this process has seen: one that took a place has not seen all.
+  [[nodiscard]] bool fewer_are_left() const;
+  /// Or did, before a repair: what comes back on as many ranks only.
+  [[nodiscard]] bool protects_unplaced() const;
   /// The same, and MPI is asked: where the program leaves its body.
   [[nodiscard]] bool has_heard_of_a_loss() const;
   [[nodiscard]] bool repairs() const;
@@ -409,7 +413,7 @@ class Session::Impl {
   std::uint64_t saved_statics_ = 0;  // by the engine before this one
   std::uint64_t next_line_ = 1;      // of that
   std::uint64_t kills_done_ = 0;     // up to that call of checkpoint()
-  bool unplaced_ = false;            // it has had regions that come back on as many ranks only
+  bool unplaced_ = false;            // see protects_unplaced()
   bool must_resume_ = false;         // a rank was replaced, and resume() was not called since
   /// Whether a line was whole: false on a process that took a place, until it has gone on with ranks that know it.
   bool knows_what_was_whole_ = true;

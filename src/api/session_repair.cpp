@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -189,6 +190,14 @@ Result<void> Session::Impl::may_go_back_to_the_beginning() const {
               "; start the job again");
 }
 
+bool Session::Impl::protects_unplaced() const {
+  return unplaced_ || std::ranges::any_of(std::array{&regions_, &statics_}, [](const auto* set) {
+           return std::ranges::any_of(set->specs(), [](const RegionSpec& spec) {
+             return spec.placement.kind == Placement::Kind::rank_private && !spec.redistribute;
+           });
+         });
+}
+
 bool Session::Impl::is_numbered_as_then() const { return beginning_->rank == rank && beginning_->size == size; }
 
 /// Where fewer ranks are left the body has set up other parts than before, which are what counts from here on.
@@ -208,6 +217,7 @@ bool Session::Impl::a_rank_is_lost() const { return false; }
 bool Session::Impl::has_heard_of_a_loss() const { return false; }
 bool Session::Impl::repairs() const { return false; }
 std::size_t Session::Impl::repairs_begun() const { return 0; }
+bool Session::Impl::fewer_are_left() const { return false; }
 void Session::Impl::leave_if_lost() {}
 void Session::Impl::init(const std::function<void()>& phase) { phase(); }
 bool Session::Impl::come_together(bool finished) { return finished; }
@@ -232,6 +242,12 @@ bool Session::Impl::has_heard_of_a_loss() const { return a_rank_is_lost() || (re
 bool Session::Impl::repairs() const { return crew_ && crew_->repairs(); }
 
 std::size_t Session::Impl::repairs_begun() const { return repaired_.size(); }
+
+bool Session::Impl::fewer_are_left() const {
+  return std::ranges::any_of(repaired_, [](const auto& meeting) {
+    return std::ranges::any_of(meeting.replaced, [](const auto& replaced) { return replaced.by_number < 0; });
+  });
+}
 
 /// Every call of the session inside loop() is a way back to it.
 void Session::Impl::leave_if_lost() {
@@ -388,10 +404,7 @@ std::string Session::Impl::nobody_goes_on(const comm::Verdict& meeting, bool any
 /// Ends the engine and its thread; regions stay, and so does what the memory level holds.
 void Session::Impl::stop_engine(comm::Alarm& alarm) {
   alarm.ring();  // who waits for another rank, in the background too, gets an error now
-  for (const auto* set : {&regions_, &statics_})
-    unplaced_ = unplaced_ || std::ranges::any_of(set->specs(), [](const RegionSpec& spec) {
-                  return spec.placement.kind == Placement::Kind::rank_private && !spec.redistribute;
-                });
+  unplaced_ = protects_unplaced();
   if (!engine_) return;
   engine_->give_up_undecided();
   value_or_throw(engine_->drain());
@@ -458,11 +471,8 @@ constexpr const char* not_saved_in_time =
 /// another loss on the way is repaired as any is there.
 void Session::Impl::save_what_fewer_cannot_take() {
   if (!may_save_what_memory_holds()) return;
-  const bool fewer = std::ranges::any_of(repaired_, [](const auto& meeting) {
-    return std::ranges::any_of(meeting.replaced, [](const auto& replaced) { return replaced.by_number < 0; });
-  });
   // Who took a place knows neither.
-  const auto who = value_or_throw(engine_->add_up({fewer ? 1 : 0, unplaced_ ? 1 : 0}));
+  const auto who = value_or_throw(engine_->add_up({fewer_are_left() ? 1 : 0, unplaced_ ? 1 : 0}));
   if (who.size() < 2 || who[0] == 0 || who[1] == 0) return;
   const comm::Watch watch(milliseconds(settings_.timeout), not_saved_in_time);
   const auto began = std::chrono::steady_clock::now();

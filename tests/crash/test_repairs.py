@@ -371,6 +371,28 @@ def test_a_rank_that_is_lost_before_the_first_line_brings_all_back_to_where_loop
 
 
 @needs_ulfm
+def test_a_job_that_fewer_ranks_would_begin_anew_is_launched_again_where_not_all_is_placed(tmp_path):
+    """Its lines would be for three ranks, and no launch of four could read them."""
+    program = {"program": LOOPER, "words": ("200",), "levels": "shared"}
+    alone = result(run(tmp_path / "a", "-n", 4, **program), "sum")
+    flags = ("-n", 4, "--spares", 1, "--kill", "1@1,3@1")
+    ended = run(tmp_path / "b", *flags, **program, shrink="on", every=1000000)
+    assert result(ended, "sum") == alone, ended.stderr
+    assert "fewer are left, and not all that is protected is placed" in ended.stderr, ended.stderr
+    assert "launch 2" in ended.stderr and "launch 3" not in ended.stderr, ended.stderr
+
+
+@needs_ulfm
+def test_fewer_ranks_begin_anew_where_all_is_placed(tmp_path):
+    program = {"program": PLACER, "words": ("200",), "levels": "shared"}
+    alone = result(run(tmp_path / "a", "-n", 4, **program), "sum")
+    flags = ("-n", 4, "--spares", 1, "--kill", "1@1,3@1")
+    ended = run(tmp_path / "b", *flags, **program, shrink="on", every=1000000)
+    assert result(ended, "sum") == alone and result(ended, "ranks") == "3", ended.stderr
+    assert "launch 2" not in ended.stderr, ended.stderr
+
+
+@needs_ulfm
 def test_the_first_line_is_one_that_outlives_a_rank(tmp_path, undisturbed):
     """No line is due at level shared; those of memory, which has no redundancy, die with any rank."""
     ended = run(
