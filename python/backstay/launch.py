@@ -722,6 +722,8 @@ class Supervisor:
         """A killed node takes its directory with it, as a real one would."""
         kills = self._job.kills_of(launch.attempt)
         why_not = why_not_killed(launch, bool(self._stop_asked), self._kill_deadline is not None)
+        if why_not and all(kill.call is None for kill in kills):
+            why_not = "no rank was replaced, for which there must be spares (--spares)"
         if kills and why_not and not self._repaired_since(self._offset):
             if not self._job.spares:  # a job in memory alone leaves no events to tell a repair from
                 say(f"the kill did not happen: {why_not}.")

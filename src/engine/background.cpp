@@ -6,7 +6,11 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
 
 #include "base/text.h"
 #include "comm/patience.h"
@@ -140,7 +144,7 @@ void Background::run() {
     queue_.pop_front();
     busy_since_ = now();
     lock.unlock();
-    write(*checkpoint);
+    write_or_end(*checkpoint);
     lock.lock();
     busy_since_ = 0;
     if (!checkpoint->is_single) {
@@ -149,6 +153,19 @@ void Background::run() {
     }
     --in_flight_;
     changed_.notify_all();
+  }
+}
+
+/// Other ranks wait for this one where it was when memory ran out, so it cannot just go on.
+void Background::write_or_end(Checkpoint& checkpoint) {
+  try {
+    write(checkpoint);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr,
+                 "backstay: saving a checkpoint has no way on (%s): this process ends; earlier lines are whole\n",
+                 e.what());
+    std::fflush(stderr);
+    std::abort();
   }
 }
 

@@ -63,6 +63,7 @@ class Background {
 
  private:
   void run();
+  void write_or_end(Checkpoint& checkpoint);
   void write(Checkpoint& checkpoint);
   Result<std::uint64_t> write_at(std::size_t i, Checkpoint& checkpoint);
   Result<void> retire_at(std::size_t i, bool of_statics);

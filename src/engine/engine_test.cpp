@@ -87,6 +87,13 @@ class Rank {
   int rank_;
 };
 
+std::function<std::shared_ptr<store::Store>(std::shared_ptr<store::Store>)> with_faults(
+    std::shared_ptr<store::FaultPlan> plan) {
+  return [plan = std::move(plan)](std::shared_ptr<store::Store> inner) {
+    return store::make_faulty_store(std::move(inner), plan);
+  };
+}
+
 class EngineTest : public ::testing::Test {
  protected:
   EngineTest() : dir_(fs::temp_directory_path() / ("backstay-engine-" + std::to_string(getpid()))) {
@@ -323,11 +330,8 @@ TEST_F(EngineTest, only_the_group_that_has_lost_a_member_works_for_it) {
       const bool of_parity = step.path.find("/parity-") != std::string::npos;
       mine += step.operation == store::Operation::write || (step.operation == store::Operation::read && of_parity);
     });
-    Rank rank(comm, dir_, {with_parity(LevelKind::local, 1, 1)}, 4, [&](EngineConfig& config) {
-      config.wrap_store = [plan](std::shared_ptr<store::Store> inner) {
-        return store::make_faulty_store(std::move(inner), plan);
-      };
-    });
+    Rank rank(comm, dir_, {with_parity(LevelKind::local, 1, 1)}, 4,
+              [&](EngineConfig& config) { config.wrap_store = with_faults(plan); });
     mine = 0;
     const auto resumed = rank.engine->resume();
     ASSERT_TRUE(resumed.ok()) << resumed.failure().what;
@@ -414,11 +418,8 @@ TEST_F(EngineTest, a_rebuild_onto_a_full_disk_is_refused_by_all_and_leaves_nothi
   comm::run_ranks(4, [&](comm::Comm& comm) {
     auto plan = std::make_shared<store::FaultPlan>();
     if (comm.rank() == 1) plan->fail_writes_under("local/", fail(Code::no_space, "no space left on this disk"));
-    Rank rank(comm, dir_, {with_parity(LevelKind::local, how.k, how.p)}, how.nodes, [&](EngineConfig& config) {
-      config.wrap_store = [plan](std::shared_ptr<store::Store> inner) {
-        return store::make_faulty_store(std::move(inner), plan);
-      };
-    });
+    Rank rank(comm, dir_, {with_parity(LevelKind::local, how.k, how.p)}, how.nodes,
+              [&](EngineConfig& config) { config.wrap_store = with_faults(plan); });
     const auto resumed = rank.engine->resume();
     ASSERT_FALSE(resumed.ok());
     EXPECT_NE(resumed.failure().what.find("rebuilding from parity: rank 1: no space left"), std::string::npos)
@@ -439,7 +440,7 @@ std::function<std::shared_ptr<store::Store>(std::shared_ptr<store::Store>)> with
     if (step.operation == store::Operation::read && step.path.starts_with(level + "/line-"))
       std::this_thread::sleep_for(each);
   });
-  return [plan](std::shared_ptr<store::Store> inner) { return store::make_faulty_store(std::move(inner), plan); };
+  return with_faults(plan);
 }
 
 TEST_F(EngineTest, what_one_level_with_parity_cannot_bear_a_second_one_does) {
@@ -548,10 +549,7 @@ TEST_F(EngineTest, a_store_that_cannot_be_looked_at_is_passed_over) {
   comm::run_ranks(4, [&](comm::Comm& comm) {
     auto plan = std::make_shared<store::FaultPlan>();
     Rank rank(comm, dir_, levels, 2, [&](EngineConfig& config) {
-      if (comm.rank() == 2)
-        config.wrap_store = [plan](std::shared_ptr<store::Store> inner) {
-          return store::make_faulty_store(std::move(inner), plan);
-        };
+      if (comm.rank() == 2) config.wrap_store = with_faults(plan);
     });
     plan->fail_from(store::Operation::list, 1, {Code::io, "cannot list node-1/local: Input/output error"});
     const auto verified = rank.engine->verify();
@@ -575,9 +573,7 @@ TEST_F(EngineTest, where_no_line_is_seen_and_a_store_cannot_be_looked_at_nothing
     auto plan = std::make_shared<store::FaultPlan>();
     Rank rank(comm, dir_, {level(LevelKind::shared)}, 2, [&](EngineConfig& config) {
       config.goes_on = true;
-      config.wrap_store = [plan](std::shared_ptr<store::Store> inner) {
-        return store::make_faulty_store(std::move(inner), plan);
-      };
+      config.wrap_store = with_faults(plan);
     });
     plan->fail_from(store::Operation::list, 1, {Code::io, "cannot list shared: Input/output error"});
     const auto found = rank.engine->resume();
@@ -1025,9 +1021,7 @@ std::function<void(EngineConfig&)> hangs_once(int rank, int me, std::string name
       if (step.operation == store::Operation::sync && step.path.ends_with(name) && !hung->exchange(true))
         std::this_thread::sleep_for(4 * short_timeout);
     });
-    config.wrap_store = [plan](std::shared_ptr<store::Store> inner) {
-      return store::make_faulty_store(std::move(inner), plan);
-    };
+    config.wrap_store = with_faults(plan);
   };
 }
 
@@ -1174,11 +1168,21 @@ TEST_F(EngineTest, all_ranks_stop_at_one_call_also_where_the_last_checkpoint_han
 Rank::Adjust watched_by(std::function<void(const store::FaultPlan::Step&)> watch) {
   auto plan = std::make_shared<store::FaultPlan>();
   plan->before_each(std::move(watch));
-  return [plan](EngineConfig& config) {
-    config.wrap_store = [plan](std::shared_ptr<store::Store> inner) {
-      return store::make_faulty_store(std::move(inner), plan);
-    };
-  };
+  return [plan](EngineConfig& config) { config.wrap_store = with_faults(plan); };
+}
+
+TEST_F(EngineTest, where_the_background_has_no_memory_left_the_process_says_so_and_ends) {
+  write(1, {level(LevelKind::shared)}, {1});
+  EXPECT_EXIT(comm::run_ranks(1,
+                              [&](comm::Comm& comm) {
+                                Rank rank(comm, dir_, {level(LevelKind::shared)}, 1,
+                                          watched_by([](const store::FaultPlan::Step& step) {
+                                            if (step.operation == store::Operation::sync) throw std::bad_alloc();
+                                          }));
+                                rank.write(2);
+                              }),
+              testing::KilledBySignal(SIGABRT), "backstay: saving a checkpoint has no way on \\(std::bad_alloc\\)");
+  expect_found(1, {level(LevelKind::shared)}, 1);
 }
 
 /// Whoever archives by hard links does so while a line is written.
@@ -1236,9 +1240,7 @@ TEST_F(EngineTest, a_line_that_could_not_be_retired_is_retired_later) {
     auto plan = std::make_shared<store::FaultPlan>();
     Rank rank(comm, dir_, levels, 2, [&](EngineConfig& config) {
       config.levels[0].keep = 2;
-      config.wrap_store = [plan](std::shared_ptr<store::Store> inner) {
-        return store::make_faulty_store(std::move(inner), plan);
-      };
+      config.wrap_store = with_faults(plan);
     });
     for (const double value : {1, 2}) rank.write(value);
     if (comm.rank() == 0) plan->fail_nth(store::Operation::remove, 1, {Code::io, "for a moment"});

@@ -351,6 +351,13 @@ def test_node_of_a_launch_that_failed_before_its_kill_keeps_its_directory(tmp_pa
     assert (tmp_path / "ck" / "node-1" / "lock").exists() and not events(tmp_path, "node_removed")
 
 
+@pytest.mark.parametrize("moment", ["repair", "opening"])
+def test_a_kill_in_a_repair_without_spares_is_said_not_to_happen(tmp_path, app, moment):
+    done = run(tmp_path, "-n", 2, "--kill", f"1@{moment}", "--", app, 5)
+    assert done.returncode == 0
+    assert "the kill did not happen: no rank was replaced, for which there must be spares (--spares)" in done.stderr
+
+
 @pytest.mark.parametrize("interrupts", [1, 2])
 def test_node_of_a_launch_that_was_interrupted_before_its_kill_keeps_its_directory(tmp_path, app, launcher, interrupts):
     words = ["--nodes", 2, "--kill", "node1@100000", "--mpirun", launcher]
