@@ -526,7 +526,8 @@ namespace detail {
 /// end it so, with what it would have ended with; all meet, as the last thing before an MPI_Finalize of mpi4py.
 BACKSTAY_EXPORT bool ends_by_a_signal();
 BACKSTAY_EXPORT void end_by_a_signal(int status);
-BACKSTAY_EXPORT bool meet_before_the_end();  ///< false: the job is lost, and MPI_Finalize would not end
+enum class AtTheEnd { met, without_spares, lost };
+BACKSTAY_EXPORT AtTheEnd meet_before_the_end();  ///< but for `met`, MPI_Finalize would not end
 /// For other languages: Session::compute(), whose body is in Python, and what a destructor cannot answer.
 struct Scopes {
   /// It has called a function of a region, which may not call it.

@@ -525,6 +525,10 @@ void add_session(nb::module_& m) {
   m.def("open_world", open_world, nb::rv_policy::take_ownership);
   m.def("ends_by_a_signal", backstay::detail::ends_by_a_signal);
   m.def("end_by_a_signal", backstay::detail::end_by_a_signal);
+  nb::enum_<backstay::detail::AtTheEnd>(m, "AtTheEnd")
+      .value("met", backstay::detail::AtTheEnd::met)
+      .value("without_spares", backstay::detail::AtTheEnd::without_spares)
+      .value("lost", backstay::detail::AtTheEnd::lost);
   m.def("meet_before_the_end", backstay::detail::meet_before_the_end, nb::call_guard<nb::gil_scoped_release>());
   m.attr("have_mpi") = BACKSTAY_HAVE_MPI != 0;
 #if BACKSTAY_HAVE_MPI

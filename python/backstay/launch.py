@@ -636,25 +636,34 @@ class Supervisor:
         """The same, for ranks on this machine whose session has its events elsewhere."""
         return "open" in self._all_told_aside() or self._has_begun()
 
-    def _are_stuck(self, who: str | None = None) -> bool:
-        """A process has said so before it ended."""
-        return any(e.get("event") == "stuck" and e.get("who") == who for e in self._session_events(self._offset))
+    def _stuck(self, who: str | None = None) -> list[dict]:
+        """What processes have said before they ended."""
+        events = self._session_events(self._offset)
+        return [e for e in events if e.get("event") == "stuck" and e.get("who") == who]
+
+    def _spares_alone_are_left(self, processes: Collection[int]) -> bool:
+        """All ranks wait for a spare equally long, and say so before they leave MPI. The program may go on for long
+        behind that; a spare does not."""
+        said = self._stuck("spares")
+        if not said or time.time() - max(e.get("time", 0) for e in said) < GRACE:
+            return False
+        return not {e.get("process") for e in said} & set(processes)
 
     def _look_for_ranks(self, seen: float, process: subprocess.Popen) -> float:
         """When a rank of the launch was last there. A launcher that goes on after the loss of a rank may not notice
         that it has none left (Open MPI 5.0 waits for a lock of its own then): it is ended."""
         now = time.monotonic()
-        here = set(guard.rank_processes(self._run_id))
-        ranks = len(here)
+        processes = guard.rank_processes(self._run_id)
+        here, ranks = set(processes), len(processes)
         more_come = not here <= self._seen
         self._seen |= here
         self._most_ranks = max(ranks, self._most_ranks)
         fewer, self._ranks_before = ranks < self._ranks_before, ranks
         elsewhere = self._most_ranks < self._job.processes()  # some may be, or are not there yet
-        if ranks <= self._job.spares and self._kill_deadline is None and self._are_stuck("spares"):
+        if not elsewhere and self._kill_deadline is None and self._spares_alone_are_left(processes.values()):
             say("the job has come to its end, and a spare has not: it is ended.")
             self._kill(process)
-        if (fewer or elsewhere) and self._kill_deadline is None and self._are_stuck():
+        if (fewer or elsewhere) and self._kill_deadline is None and self._stuck():
             say("the ranks that are left do not come to a repair: the launch is ended.")
             self._stood_still = True
             self._kill(process)

@@ -627,11 +627,9 @@ def is_checkpoint_directory(path: Path) -> bool:
 
 
 def _any_line(level: Path) -> bool:
-    if not level.is_dir():
-        return False
     try:
-        return next(_line_dirs(level), None) is not None
-    except Problem:  # whoever reads the lines is told why that cannot be done
+        return level.is_dir() and next(_line_dirs(level), None) is not None
+    except (OSError, Problem):  # whoever reads the lines is told why that cannot be done
         return True
 
 

@@ -638,9 +638,10 @@ def _close_all() -> None:
     """Before mpi4py ends MPI, which it does later in the exit of Python."""
     for session in list(_sessions):
         session.close()
-    if not _core.meet_before_the_end():
+    ends = _core.meet_before_the_end()
+    if ends != _core.AtTheEnd.met:  # MPI would wait for those who leave without it, or for a spare that does not come
         _flush()
-        os._exit(1)  # the job is lost: MPI would wait for the others, who leave without it
+        os._exit(1 if ends == _core.AtTheEnd.lost else 0)
 
 
 def _status_of(error: SystemExit) -> int:

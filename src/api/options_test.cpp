@@ -120,6 +120,7 @@ TEST(options, parity_has_groups_and_units) {
   EXPECT_EQ(s->levels[1].parity.p, 0);
   EXPECT_EQ(s->units.at("local").sets, (std::vector<std::vector<int>>{{0, 1, 2, 5}, {3, 4}}));
   EXPECT_EQ(read_options({{"local.unit", "env:RACK"}}, {})->units.at("local").variable, "RACK");
+  EXPECT_EQ(read_options({{"levels", "local"}, {"local.redundancy", "rs(128,127)"}}, {})->levels[0].parity.p, 127);
   const auto blanks = read_options({{"levels", "local"}, {"local.redundancy", " rs( 3, 1 ) "}}, {});
   ASSERT_TRUE(blanks.ok()) << blanks.failure().what;
   EXPECT_EQ(blanks->levels[0].parity.k, 3);

@@ -895,7 +895,7 @@ void Session::Impl::meet_to_close() {
   if (why == nullptr) return;
   // They went on in another call, and will wait for it in the program's communication next.
   journal_->insist(why);
-  comm::leaving::end_noticed("with status", EXIT_FAILURE);
+  comm::leaving::end_noticed("with status " + std::to_string(EXIT_FAILURE), EXIT_FAILURE);
 #endif
 }
 

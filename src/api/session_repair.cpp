@@ -212,7 +212,7 @@ Result<void> Session::Impl::go_back_to_the_beginning() {
 #if !BACKSTAY_HAVE_MPI
 bool detail::ends_by_a_signal() { return false; }
 void detail::end_by_a_signal(int) {}
-bool detail::meet_before_the_end() { return true; }
+detail::AtTheEnd detail::meet_before_the_end() { return AtTheEnd::met; }
 bool Session::Impl::a_rank_is_lost() const { return false; }
 bool Session::Impl::has_heard_of_a_loss() const { return false; }
 bool Session::Impl::repairs() const { return false; }
@@ -230,9 +230,10 @@ bool detail::ends_by_a_signal() { return comm::leaving::am_counted_on(); }
 void detail::end_by_a_signal(int status) {
   comm::leaving::end_noticed("with status " + std::to_string(status), status);
 }
-bool detail::meet_before_the_end() {
+detail::AtTheEnd detail::meet_before_the_end() {
   if (!comm::leaving::job_is_lost()) comm::leaving::meet_before_the_end();
-  return !comm::leaving::job_is_lost();
+  if (comm::leaving::ends_without_spares()) return AtTheEnd::without_spares;
+  return comm::leaving::job_is_lost() ? AtTheEnd::lost : AtTheEnd::met;
 }
 
 bool Session::Impl::a_rank_is_lost() const { return crew_ && crew_->alarm()->rung(); }
@@ -296,7 +297,8 @@ void Session::Impl::open_with_spares(MPI_Comm comm) {
     api::tell_launcher(cat("left ", status));
   });
   comm::leaving::where_no_spare_comes([dir = settings_.dir, name = settings_.name] {
-    api::Journal(0, api::Log::quiet, dir, name).event("stuck", {api::Journal::text("who", "spares")});
+    api::Journal(0, api::Log::quiet, dir, name)
+        .event("stuck", {api::Journal::text("who", "spares"), api::Journal::number("process", getpid())});
   });
   make_journal(crew_->rank());  // another loss may come before the session is open
   if (settings_.signals) signals_ = std::make_unique<api::SignalListener>();  // which would end a spare

@@ -264,10 +264,17 @@ Result<bool> Crew::agree(MPI_Comm comm, int& flags, bool bounded) const {
   MPI_Request request = MPI_REQUEST_NULL;
   BACKSTAY_TRY(check(start_agreement(comm, held.get(), &request)));
   Patience patience(options_.timeout);
+  const auto lowest = static_cast<int>(std::ranges::find(works_, true) - works_.begin());
   Patience since_a_loss(2 * options_.timeout);  // later than those who know of it lose theirs
   for (Backoff backoff(bounded ? Backoff::usual : Backoff::for_days);; backoff.sleep()) {
     int done = 0;
     const int code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (code == MPI_SUCCESS && done == 0 && !bounded && leaving::ranks_have_ended(comm, lowest)) {
+      (void)held.release();
+      leaving::nobody_counts_on_me();
+      flags = leaving::all_are_closing;
+      return true;
+    }
     if (code == MPI_SUCCESS && done == 0 && !bounded && knows_of_a_lost_worker() && since_a_loss.exhausted()) {
       (void)held.release();
       return fail(Code::timeout, "a rank was lost, and twice the option timeout (", options_.timeout.count(),

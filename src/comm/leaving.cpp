@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -44,9 +46,10 @@ std::function<void()>& no_spare() {
   return *what;
 }
 bool has_met = false;
-std::atomic<bool> alone{false};  ///< the others may not come
-std::atomic<bool> lost{false};   ///< the job
-std::unique_ptr<Watch> watch;    ///< over MPI_Finalize
+std::atomic<bool> alone{false};          ///< the others may not come
+std::atomic<bool> lost{false};           ///< the job
+std::atomic<bool> waits_no_more{false};  ///< for spares: MPI_Finalize would
+std::unique_ptr<Watch> watch;            ///< over MPI_Finalize
 
 #if defined(__GLIBC__)
 void at_exit(int status, void*) {
@@ -131,6 +134,43 @@ bool meet(MPI_Comm all, int flags) {
   return meeting.all_said_so();
 }
 
+constexpr int end_tag = 6;
+
+/// Numbers in `all`.
+std::vector<int> numbers_of(MPI_Comm ranks, MPI_Comm all) {
+  int size = 0;
+  MPI_Comm_size(ranks, &size);
+  std::vector<int> own(static_cast<std::size_t>(size)), numbers(own.size());
+  std::iota(own.begin(), own.end(), 0);
+  MPI_Group of_ranks = MPI_GROUP_NULL, of_all = MPI_GROUP_NULL;
+  MPI_Comm_group(ranks, &of_ranks);
+  MPI_Comm_group(all, &of_all);
+  MPI_Group_translate_ranks(of_ranks, size, own.data(), of_all, numbers.data());
+  MPI_Group_free(&of_ranks);
+  MPI_Group_free(&of_all);
+  return numbers;
+}
+
+/// Another spare may be there, which waits with the one that does not come: once ranks have ended it would take them
+/// for lost, and end the others. By the lowest rank, which stays until those who look for its message (without bytes,
+/// so that it needs no reply) have had the time to find it: it cannot be had of one who is gone.
+void tell_spares_of_the_end(MPI_Comm all, MPI_Comm ranks) {
+  constexpr std::chrono::milliseconds stay{500};
+  const auto numbers = numbers_of(ranks, all);
+  int me = 0, size = 0;
+  MPI_Comm_rank(all, &me);
+  MPI_Comm_size(all, &size);
+  if (me != std::ranges::min(numbers)) return;
+  std::vector<MPI_Request> sent(static_cast<std::size_t>(size), MPI_REQUEST_NULL);
+  for (int other = 0; other < size; ++other)
+    if (std::ranges::find(numbers, other) == numbers.end())
+      (void)MPI_Isend(nullptr, 0, MPI_BYTE, other, end_tag, all, &sent[static_cast<std::size_t>(other)]);
+  int done = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  for (Backoff backoff; std::chrono::steady_clock::now() - begin < stay; backoff.sleep())
+    if (MPI_Testall(size, sent.data(), &done, MPI_STATUSES_IGNORE) != MPI_SUCCESS) return;
+}
+
 void tell_of_missing_spares() {
   std::function<void()> told;
   {
@@ -142,7 +182,7 @@ void tell_of_missing_spares() {
 
 /// All ranks have come, so it is the spares alone that are waited for. False: they have not come within the bound, and
 /// MPI_Finalize would wait for them.
-bool meet_spares(const Job& here) {
+bool meet_spares(const Job& here, MPI_Comm ranks) {
   Meeting meeting(here.all, 0);
   Patience patience(here.bound);
   for (Backoff backoff(Backoff::for_days); !meeting.is_over(); backoff.sleep()) {
@@ -151,6 +191,7 @@ bool meet_spares(const Job& here) {
                  "backstay: a spare did not come to the end of MPI, where all ranks are: this process ends without "
                  "MPI_Finalize\n");
     std::fflush(nullptr);
+    tell_spares_of_the_end(here.all, ranks);
     tell_of_missing_spares();
     return false;
   }
@@ -202,6 +243,13 @@ void nobody_counts_on_me() {
 
 bool job_is_lost() { return lost; }
 
+bool ends_without_spares() { return waits_no_more; }
+
+bool ranks_have_ended(MPI_Comm all, int lowest) {
+  int told = 0;
+  return MPI_Iprobe(lowest, end_tag, all, &told, MPI_STATUS_IGNORE) == MPI_SUCCESS && told != 0;
+}
+
 bool am_counted_on() { return counted_on == getpid(); }
 
 void tell_of_it_by(std::function<void(int)> what) {
@@ -247,7 +295,10 @@ void meet_before_the_end() {
   // Ranks may come in days, and spares wait for them.
   if (ranks != MPI_COMM_NULL) MPI_Comm_set_errhandler(ranks, MPI_ERRORS_RETURN);
   (void)meet(ranks != MPI_COMM_NULL ? ranks : here.all, 0);
-  if (ranks != MPI_COMM_NULL && !meet_spares(here)) return nobody_counts_on_me();
+  if (ranks != MPI_COMM_NULL && !meet_spares(here, ranks)) {
+    waits_no_more = true;
+    return nobody_counts_on_me();
+  }
   watch = std::make_unique<Watch>(here.bound,
                                   "MPI_Finalize did not end within the option timeout, as a process has died in it or "
                                   "does not come to it: this process ends",

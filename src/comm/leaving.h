@@ -39,6 +39,10 @@ void where_no_spare_comes(std::function<void()> what);
 /// The job is lost, and all know. MPI_Finalize would wait for those who leave without it.
 void nobody_counts_on_me();
 [[nodiscard]] bool job_is_lost();
+/// It is not, and has come to its end: it is a spare that did not, for which MPI_Finalize would wait.
+[[nodiscard]] bool ends_without_spares();
+/// For the other spares of the crew: the ranks are past that. `lowest`: of the ranks.
+[[nodiscard]] bool ranks_have_ended(MPI_Comm all, int lowest);
 
 [[nodiscard]] bool am_counted_on();
 

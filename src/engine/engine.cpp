@@ -214,7 +214,8 @@ Result<void> Engine::lock_directories() {
   }
   for (const auto& dir : wanted) {
     auto lock = take_lock(dir);
-    if (!lock && dir == config_.shared_dir && !writes_here && lock.failure().code != Code::locked) continue;
+    if (!lock && lock.failure().code == Code::locked) return lock.failure();
+    if (!lock && dir == config_.shared_dir && !writes_here) continue;
     if (lock) locks_[dir] = std::make_shared<const store::DirLock>(std::move(*lock));
     for (auto& level : levels_) {
       if (!level.leader || level.config.kind == LevelKind::memory || directory_of(level) != dir) continue;
@@ -589,8 +590,9 @@ Result<void> Engine::look_after_statics(const std::vector<bool>& levels, bool no
 Result<void> Engine::write_statics(const std::vector<bool>& levels) {
   auto found = take_inventory({}, companions_, {}, groups_.app());
   if (!found) return found.failure();
-  // Those of a store that cannot be looked at are written anew, if possible.
-  note_lines_of(found->statics, companions_);
+  // Those of a store that cannot be looked at are written anew, if possible. What is known of them stays: others need
+  // them when it can be looked at again.
+  if (require_all_stores(*found, groups_.app(), true)) note_lines_of(found->statics, companions_);
   auto checkpoint = std::make_unique<Checkpoint>();
   Checkpoint& c = *checkpoint;
   c.captured = capture_regions(static_regions_, capture_options(), c.capture);
@@ -814,7 +816,7 @@ Result<Verified> Engine::verify() {
   BACKSTAY_TRY(meet(Meeting::verify));
   const auto found = take_inventory(levels_, companions_, settled_here(), groups_.app());
   if (!found) return found.failure();
-  BACKSTAY_TRY(require_all_stores(*found, groups_.app()));
+  BACKSTAY_TRY(require_all_stores(*found, groups_.app(), true));
   auto damage = check_all(found->lines, levels_, groups_.app());
   if (!damage) return damage.failure();
   auto of_statics = check_all(found->statics, companions_, groups_.app());

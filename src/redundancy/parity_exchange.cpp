@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <optional>
+#include <ranges>
 
 namespace backstay::redundancy {
 
@@ -13,6 +15,16 @@ constexpr int spread_tag = 5;
 constexpr std::uint64_t memory = std::uint64_t{8} << 20;
 constexpr std::uint64_t smallest_piece = std::uint64_t{64} << 10;
 constexpr std::uint64_t largest_piece = std::uint64_t{1} << 20;
+
+/// At least one.
+std::uint64_t whole_pages(std::uint64_t bytes) { return std::max<std::uint64_t>(bytes / 4096, 1) * 4096; }
+
+/// Pieces are alike on all ranks, so that messages meet.
+std::uint64_t most_members_of_a_rank(const ParityGroup& group) {
+  std::map<int, std::uint64_t> members;
+  for (const int rank : group.members) ++members[rank];
+  return std::ranges::max(std::views::values(members));
+}
 
 bool contains(const std::vector<int>& members, int member) {
   return std::find(members.begin(), members.end(), member) != members.end();
@@ -234,8 +246,10 @@ Result<void> exchange_shards(comm::Comm& comm, const ParityGroup& group, int par
   const auto code = ErasureCode::make(stripes.k(), parities);
   if (!code) return code.failure();
   // Two pieces on their way, each of all shards of the stripe that a member works on and of all that it gives or gets.
-  const auto shards = static_cast<std::uint64_t>(2 * 2 * stripes.n);
-  const std::uint64_t piece = std::clamp(memory / shards / 4096 * 4096, smallest_piece, largest_piece);
+  const auto members = most_members_of_a_rank(group);
+  const auto shards = static_cast<std::uint64_t>(2 * 2 * stripes.n) * members;
+  const std::uint64_t piece =
+      std::clamp(whole_pages(memory / shards), whole_pages(smallest_piece / members), largest_piece);
   Result<void> outcome;
   for (const auto& wave : waves) {
     auto done = WaveExchange(comm, group, stripes, *code, wave, access, piece).run(chunk);

@@ -53,9 +53,10 @@ struct ShardAccess {
 };
 
 /// Collective among the ranks of the group's members, which may be fewer than the members: after a failure a rank acts
-/// for others as well. Memory: two pieces of every shard that a member takes part in, 8 MiB together
-/// or 64 KiB a piece. The gathering of a piece overlaps the arithmetic and the writing of the one before. A failure to
-/// read or write does not end the exchange: the others go on, and it is returned at the end.
+/// for others as well. Memory: two pieces of every shard that a rank's members take part in, 8 MiB together or 64 KiB a
+/// piece, of which a rank that acts for several members takes a part for each (a page at least). The gathering of a
+/// piece overlaps the arithmetic and the writing of the one before. A failure to read or write does not end the
+/// exchange: the others go on, and it is returned at the end.
 Result<void> exchange_shards(comm::Comm& comm, const ParityGroup& group, int parities, std::uint64_t chunk,
                              const std::vector<Wave>& waves, const ShardAccess& access);
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -55,6 +56,17 @@ TEST(parity_groups, a_crowded_node_is_helped_by_ranks_of_others) {
   ASSERT_TRUE(groups.ok());
   EXPECT_EQ(groups->size(), 4U);  // no two ranks of node 0 share parity
   check_groups(units, 2, 2, *groups);
+}
+
+TEST(parity_groups, the_largest_group_has_255_members) {
+  std::vector<int> units(255);
+  std::iota(units.begin(), units.end(), 0);
+  for (const auto& [k, p] : {std::pair(254, 1), {128, 127}, {1, 254}}) {
+    const auto groups = plan_groups(units, k, p);
+    ASSERT_TRUE(groups.ok()) << groups.failure().what;
+    ASSERT_EQ(groups->size(), 1U);
+    check_groups(units, k, p, *groups);
+  }
 }
 
 TEST(parity_groups, too_few_units_are_refused) {

@@ -15,6 +15,7 @@
  * LOOPER_STARTS=1: the body makes what it starts from before it resumes. LOOPER_ERRORS=1: it wants MPI's error codes.
  * LOOPER_STATUS=N: what all end with. LOOPER_INIT=1: what it starts from comes of messages in backstay_init.
  * LOOPER_LOCKS=PROCESS,SECONDS: what is open in that one stays so for that long, when it has died, too: its locks.
+ * LOOPER_RESTS=PROCESS,SECONDS: that one goes on behind its session for so long, and says so.
  * LOOPER_LAST_WORDS=1: it says so at its exit, in a function that it has registered before its session.
  * LOOPER_GOES_ON=1: where backstay_loop has failed it makes the calls of the session all the same, and says the codes.
  */
@@ -287,5 +288,10 @@ int main(int argc, char** argv) {
   }
   maybe_die_soon();
   backstay_close(s.session);
+  unsigned rests = 0;
+  if (is_me("LOOPER_RESTS", &rests)) {
+    for (unsigned left = rests; left > 0;) left = sleep(left);
+    puts("rested");
+  }
   return getenv("LOOPER_STATUS") != NULL ? atoi(getenv("LOOPER_STATUS")) : 0;
 }

@@ -228,11 +228,13 @@ TEST(session, a_name_that_leads_out_of_the_directory_is_refused) {
 }
 
 TEST(session, two_of_different_levels_in_one_directory_are_refused) {
-  const SharedDirectory dir;
-  Session first(MPI_COMM_WORLD, with(usual(dir.path()), {{"levels", "local"}, {"nodes", "1"}}));
-  const auto refusal =
-      refusal_of([&] { Session second(MPI_COMM_WORLD, with(usual(dir.path()), {{"levels", "shared"}})); });
-  EXPECT_EQ(refusal.code, Code::locked) << refusal.what;
+  for (const auto& [one, other] : {std::pair("local", "shared"), {"shared", "local"}}) {
+    const SharedDirectory dir;
+    Session first(MPI_COMM_WORLD, with(usual(dir.path()), {{"levels", one}, {"nodes", "1"}}));
+    const auto refusal = refusal_of(
+        [&] { Session second(MPI_COMM_WORLD, with(usual(dir.path()), {{"levels", other}, {"nodes", "1"}})); });
+    EXPECT_EQ(refusal.code, Code::locked) << one << ", then " << other << ": " << refusal.what;
+  }
 }
 
 TEST(session, rollback_outside_loop_is_an_error) {
