@@ -432,6 +432,101 @@ TEST_F(EngineTest, a_rebuild_onto_a_full_disk_is_refused_by_all_and_leaves_nothi
   EXPECT_EQ(found_with_parity(dir_, how), 2) << "once there is room";
 }
 
+/// A network that alters the first byte of each message that is started and not waited for, which are those of parity.
+class AlteringComm final : public comm::Comm {
+ public:
+  explicit AlteringComm(std::unique_ptr<comm::Comm> inner) : inner_(std::move(inner)) {}
+  [[nodiscard]] int rank() const override { return inner_->rank(); }
+  [[nodiscard]] int size() const override { return inner_->size(); }
+  [[nodiscard]] bool works() const override { return inner_->works(); }
+  void leave() override { inner_->leave(); }
+  void wait_for_all(std::function<void()> late) override { inner_->wait_for_all(std::move(late)); }
+  Result<std::unique_ptr<Comm>> duplicate() override { return altering(inner_->duplicate()); }
+  Result<std::unique_ptr<Comm>> duplicate_for_background() override {
+    return altering(inner_->duplicate_for_background());
+  }
+  Result<void> barrier() override { return inner_->barrier(); }
+  Result<std::vector<Bytes>> all_gather(ByteView mine) override { return inner_->all_gather(mine); }
+  Result<Bytes> broadcast(int root, ByteView mine) override { return inner_->broadcast(root, mine); }
+  Result<std::vector<std::int64_t>> all_max(std::vector<std::int64_t> mine) override {
+    return inner_->all_max(std::move(mine));
+  }
+  Result<std::unique_ptr<comm::PendingMax>> start_all_max(std::vector<std::int64_t> mine) override {
+    return inner_->start_all_max(std::move(mine));
+  }
+  Result<void> send(int to, int tag, ByteView bytes, comm::Keep keep) override {
+    return inner_->send(to, tag, bytes, std::move(keep));
+  }
+  Result<void> receive(int from, int tag, MutableByteView bytes, comm::Keep keep) override {
+    return inner_->receive(from, tag, bytes, std::move(keep));
+  }
+  Result<void> exchange(int to, ByteView out, int from, MutableByteView in, int tag, comm::Keep keep) override {
+    return inner_->exchange(to, out, from, in, tag, std::move(keep));
+  }
+  Result<std::unique_ptr<comm::Pending>> start_exchange(int to, ByteView out, int from, MutableByteView in, int tag,
+                                                        comm::Keep keep) override {
+    auto started = inner_->start_exchange(to, out, from, in, tag, std::move(keep));
+    if (started) *started = std::make_unique<Altered>(std::move(*started), in);
+    return started;
+  }
+
+ private:
+  class Altered final : public comm::Pending {
+   public:
+    Altered(std::unique_ptr<comm::Pending> inner, MutableByteView in) : inner_(std::move(inner)), in_(in) {}
+    Result<bool> test() override {
+      auto done = inner_->test();
+      if (done && *done && !in_.empty()) std::exchange(in_, {}).front() ^= std::byte{0x10};
+      return done;
+    }
+
+   private:
+    std::unique_ptr<comm::Pending> inner_;
+    MutableByteView in_;
+  };
+  static Result<std::unique_ptr<Comm>> altering(Result<std::unique_ptr<Comm>> made) {
+    if (made) *made = std::make_unique<AlteringComm>(std::move(*made));
+    return made;
+  }
+
+  std::unique_ptr<comm::Comm> inner_;
+};
+
+TEST_F(EngineTest, rebuilt_bytes_that_are_not_those_that_were_lost_are_refused_and_not_kept) {
+  const Parity how{4, 4, 3, 1};
+  write_with_parity(dir_, how);
+  fs::remove_all(dir_ / "node-1");
+  comm::run_ranks(4, [&](comm::Comm& comm) {
+    AlteringComm network(std::move(*comm.duplicate()));
+    Rank rank(network, dir_, {with_parity(LevelKind::local, how.k, how.p)}, how.nodes);
+    const auto resumed = rank.engine->resume();
+    ASSERT_FALSE(resumed.ok());
+    EXPECT_NE(resumed.failure().what.find("the rebuilt bytes are not those that were lost"), std::string::npos)
+        << resumed.failure().what;
+  });
+  EXPECT_EQ(found_with_parity(dir_, how), 2) << "where the network does not";
+}
+
+/// What was rebuilt is read from the disk once more before anything is put back.
+TEST_F(EngineTest, a_disk_that_keeps_other_bytes_than_were_rebuilt_costs_the_line) {
+  const Parity how{4, 4, 3, 1};
+  write_with_parity(dir_, how);
+  fs::remove_all(dir_ / "node-1");
+  comm::run_ranks(4, [&](comm::Comm& comm) {
+    auto plan = std::make_shared<store::FaultPlan>();
+    plan->before_each([&](const store::FaultPlan::Step& step) {
+      if (step.operation == store::Operation::rename && step.path.find("line-00000002/rank-00001.h5") != std::string::npos)
+        flip(dir_ / "node-1" / step.path, 8192);  // in u
+    });
+    Rank rank(comm, dir_, {with_parity(LevelKind::local, how.k, how.p)}, how.nodes,
+              [&](EngineConfig& config) { config.wrap_store = with_faults(plan); });
+    const auto resumed = rank.engine->resume();
+    ASSERT_TRUE(resumed.ok()) << resumed.failure().what;
+    EXPECT_EQ(resumed->line, 1U);
+    for (const double x : rank.u) EXPECT_EQ(x, 1);
+  });
+}
+
 /// Of the lines of this level: it is expected to be the slower one.
 std::function<std::shared_ptr<store::Store>(std::shared_ptr<store::Store>)> with_slow_reads(
     const std::string& level, std::chrono::milliseconds each = std::chrono::milliseconds(200)) {
