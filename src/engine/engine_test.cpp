@@ -515,7 +515,8 @@ TEST_F(EngineTest, a_disk_that_keeps_other_bytes_than_were_rebuilt_costs_the_lin
   comm::run_ranks(4, [&](comm::Comm& comm) {
     auto plan = std::make_shared<store::FaultPlan>();
     plan->before_each([&](const store::FaultPlan::Step& step) {
-      if (step.operation == store::Operation::rename && step.path.find("line-00000002/rank-00001.h5") != std::string::npos)
+      if (step.operation == store::Operation::rename &&
+          step.path.find("line-00000002/rank-00001.h5") != std::string::npos)
         flip(dir_ / "node-1" / step.path, 8192);  // in u
     });
     Rank rank(comm, dir_, {with_parity(LevelKind::local, how.k, how.p)}, how.nodes,

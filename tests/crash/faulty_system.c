@@ -3,15 +3,18 @@
  *
  * FAULTY_UNDER: that directory. FAULTY_RANK: of which process (-1: of all). FAULTY_KIND: eio, enospc, erofs, eintr,
  * short, slow, stuck, enomem, clock. FAULTY_FROM, FAULTY_COUNT: which of the calls. FAULTY_SEED: of what is random.
- * FAULTY_SEEN: a file that it makes as it begins, in such a process.
+ * FAULTY_SEEN: a file that it makes as it begins, in such a process. FAULTY_LOG: a file to which it adds a line for
+ * each call that has succeeded and changes something: write, sync, resize, make, rename, remove, and the path.
  * FAULTY_SECONDS: how long a call is stuck. Of the kind dies the process is killed at the call FAULTY_FROM. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,6 +28,8 @@ static const char *under, *kind = "";
 static long from, count, stuck_seconds;
 static atomic_long calls, maps, random_state;
 static atomic_uchar ours[most_files];
+
+#define THEIRS(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 static long number(const char* name, long otherwise) {
   const char* text = getenv(name);
@@ -49,6 +54,27 @@ __attribute__((constructor)) static void begin(void) {
 static unsigned chance(unsigned below) {
   const unsigned long x = (unsigned long)atomic_fetch_add(&random_state, 1) * 0x9e3779b97f4a7c15UL;
   return (unsigned)((x ^ (x >> 29)) * 0xbf58476d1ce4e5b9UL >> 33) % below;
+}
+
+/* The new path of a rename. Returns the call's own result. */
+static int tell(int result, const char* what, const char* path) {
+  static int log = -1;
+  const char* name = getenv("FAULTY_LOG");
+  char line[PATH_MAX + 16];
+  if (name == NULL || result < 0) return result;
+  if (log < 0) log = THEIRS(open)(name, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
+  const int length = snprintf(line, sizeof line, "%s %s\n", what, path);
+  if (write(log, line, (size_t)length) != length) abort();
+  return result;
+}
+
+static int tell_of_file(int result, const char* what, int file) {
+  char link[64], path[PATH_MAX];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+  const ssize_t length = readlink(link, path, sizeof path - 1);
+  if (length < 0) return result;
+  path[length] = 0;
+  return tell(result, what, path);
 }
 
 static int is(const char* what) { return strcmp(kind, what) == 0; }
@@ -76,8 +102,6 @@ static int fails(int error) {
   if (error != 0) errno = error;
   return error != 0;
 }
-
-#define THEIRS(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 static int opened(int file, const char* path) {
   if (file >= 0 && file < most_files) ours[file] = is_ours(path);
@@ -107,7 +131,9 @@ int close(int file) {
       if (fails(meets(writes, 1))) return -1;                                                 \
       if (is("short") && size > 1 && chance(2) == 0) size = 1 + chance((unsigned)(size - 1)); \
     }                                                                                         \
-    return THEIRS(name)(file, bytes, size, offset);                                           \
+    const ssize_t moved = THEIRS(name)(file, bytes, size, offset);                            \
+    if (writes && moved > 0 && is_our_file(file)) tell_of_file(0, "write", file);             \
+    return moved;                                                                             \
   }
 MOVE(pwrite, const void*, 1)
 MOVE(pwrite64, const void*, 1)
@@ -116,27 +142,33 @@ MOVE(pread64, void*, 0)
 
 int fsync(int file) {
   if (is_our_file(file) && fails(meets(1, 1))) return -1;
-  return THEIRS(fsync)(file);
+  return is_our_file(file) ? tell_of_file(THEIRS(fsync)(file), "sync", file) : THEIRS(fsync)(file);
 }
 int ftruncate(int file, off_t size) {
   if (is_our_file(file) && fails(meets(1, 1))) return -1;
-  return THEIRS(ftruncate)(file, size);
+  const int result = THEIRS(ftruncate)(file, size);
+  return is_our_file(file) ? tell_of_file(result, "resize", file) : result;
 }
 int ftruncate64(int file, off64_t size) {
   if (is_our_file(file) && fails(meets(1, 1))) return -1;
-  return THEIRS(ftruncate64)(file, size);
+  const int result = THEIRS(ftruncate64)(file, size);
+  return is_our_file(file) ? tell_of_file(result, "resize", file) : result;
 }
 int rename(const char* old, const char* new) {
   if (is_ours(new) && fails(meets(1, 0))) return -1;
-  return THEIRS(rename)(old, new);
+  return is_ours(new) ? tell(THEIRS(rename)(old, new), "rename", new) : THEIRS(rename)(old, new);
 }
 int mkdir(const char* path, mode_t mode) {
   if (is_ours(path) && fails(meets(1, 0))) return -1;
-  return THEIRS(mkdir)(path, mode);
+  return is_ours(path) ? tell(THEIRS(mkdir)(path, mode), "make", path) : THEIRS(mkdir)(path, mode);
 }
 int unlink(const char* path) {
   if (is_ours(path) && fails(meets(1, 0))) return -1;
-  return THEIRS(unlink)(path);
+  return is_ours(path) ? tell(THEIRS(unlink)(path), "remove", path) : THEIRS(unlink)(path);
+}
+int remove(const char* path) {
+  if (is_ours(path) && fails(meets(1, 0))) return -1;
+  return is_ours(path) ? tell(THEIRS(remove)(path), "remove", path) : THEIRS(remove)(path);
 }
 
 /* Staging memory is mapped. */
