@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "base/flush.h"
 #if BACKSTAY_HAVE_MPI
 #include "comm/leaving.h"
 #endif
@@ -24,7 +25,7 @@ void flush_all() {
   std::cout.flush();
   int* const all_units = nullptr;
   if (_gfortran_flush_i4 != nullptr) _gfortran_flush_i4(all_units);
-  std::fflush(nullptr);
+  flush_all_files();
 }
 
 void at_exit(int status, void*) {

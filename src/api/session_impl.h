@@ -184,6 +184,7 @@ class Session::Impl {
   void note_repair(const comm::Verdict& meeting);
   [[nodiscard]] bool may_save_what_memory_holds() const;
   void save_what_memory_holds(bool speaks);
+  void say_what_has_vanished();
   void save_what_fewer_cannot_take();
   void tell_of_what_was_saved(const engine::Rescued& saved, std::chrono::steady_clock::time_point began,
                               const std::string& when) const;  ///< empty: another rank says it
@@ -412,6 +413,7 @@ class Session::Impl {
   std::optional<Beginning> beginning_;
   std::uint64_t saved_statics_ = 0;  // by the engine before this one
   std::uint64_t next_line_ = 1;      // of that
+  std::uint64_t newest_shared_ = 0;  // a whole line, by that
   std::uint64_t kills_done_ = 0;     // up to that call of checkpoint()
   bool unplaced_ = false;            // see protects_unplaced()
   bool must_resume_ = false;         // a rank was replaced, and resume() was not called since

@@ -8,9 +8,11 @@
 #include <exception>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "api/session_impl.h"
 #include "base/crc32c.h"
+#include "base/flush.h"
 #include "base/text.h"
 #include "format/data_file.h"
 
@@ -354,7 +356,7 @@ void Session::Impl::stand_by() {
 void Session::Impl::leave_to_another_spare(const std::string& why) const {
   api::Journal(0, settings_.log, settings_.dir, settings_.name)
       .insist(cat("a spare on node ", node_, " ends where it was to take a place, so that another one does: ", why));
-  std::fflush(nullptr);
+  flush_all_files();
   (void)raise(SIGKILL);
 }
 
@@ -412,6 +414,7 @@ void Session::Impl::stop_engine(comm::Alarm& alarm) {
   value_or_throw(engine_->drain());
   captured_before_ += engine_->captured();
   saved_statics_ = engine_->saved_statics();
+  newest_shared_ = std::max(newest_shared_, engine_->newest_shared());
   next_line_ = std::max(next_line_, engine_->next_line());        // its opening may not have come that far
   kills_done_ = std::max(kills_done_, engine_->next_call() + 1);  // the others may be a call ahead
   engine_.reset();
@@ -425,6 +428,7 @@ void Session::Impl::start_with_crew() {
     if (!repaired_.empty()) kill_if_asked(api::Kill::in_opening);
     try {
       start(value_or_throw(comm::make_mpi_comm(user_comm, mpi_options())));
+      if (!repaired_.empty()) say_what_has_vanished();
       if (!repaired_.empty()) find_logs();
       if (!repaired_.empty() && settings_.shrink) save_what_fewer_cannot_take();
       return;
@@ -433,6 +437,17 @@ void Session::Impl::start_with_crew() {
     }
     meet_after_a_loss();
   }
+}
+
+/// By one that was there before; nobody else knows.
+void Session::Impl::say_what_has_vanished() {
+  const auto before = std::exchange(newest_shared_, engine_->newest_shared());
+  if (newest_shared_ >= before || !repaired_.back().speaks) return;
+  journal_->insist(cat("line ", before, " was whole at level shared and is not there any more, and ",
+                       newest_shared_ == 0 ? "no other line is" : cat("line ", newest_shared_, " is the newest one"),
+                       ": was ", settings_.dir,
+                       " removed, or another file system put in its place? The job goes on from "
+                       "what is left"));
 }
 
 void Session::Impl::meet_after_a_loss() {

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/flush.h"
 #include "comm/patience.h"
 #include "comm/ulfm.h"
 #include "comm/watch.h"
@@ -190,7 +191,7 @@ bool meet_spares(const Job& here, MPI_Comm ranks) {
     std::fprintf(stderr,
                  "backstay: a spare did not come to the end of MPI, where all ranks are: this process ends without "
                  "MPI_Finalize\n");
-    std::fflush(nullptr);
+    flush_all_files();
     tell_spares_of_the_end(here.all, ranks);
     tell_of_missing_spares();
     return false;
@@ -217,7 +218,7 @@ void meet_to_close(const Job& here) {
   std::fprintf(stderr,
                "backstay: this rank left its session by an error, and the others go on or have lost a process: this "
                "process ends\n");
-  std::fflush(nullptr);
+  flush_all_files();
   tell_of_an_end(EXIT_FAILURE);
   (void)raise(SIGKILL);
 }
@@ -260,7 +261,7 @@ void tell_of_it_by(std::function<void(int)> what) {
 void end_noticed(const std::string& how, int status) {
   if (!am_counted_on()) return;
   std::fprintf(stderr, "backstay: this process ends %s before MPI_Finalize: to the others it is lost\n", how.c_str());
-  std::fflush(nullptr);
+  flush_all_files();
   tell_of_an_end(status);
   (void)raise(SIGKILL);
 }

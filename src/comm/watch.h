@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/flush.h"
 #include "comm/patience.h"
 
 namespace backstay::comm {
@@ -41,7 +42,7 @@ class Watch {
     while (!patience.exhausted())
       if (changed_.wait_for(lock, look, [this] { return done_; })) return;
     std::fprintf(stderr, "backstay: %s\n", sentence_.c_str());
-    std::fflush(nullptr);
+    flush_all_files();
     if (tell_) tell_();
     (void)raise(SIGKILL);  // which the others notice
   }

@@ -261,6 +261,12 @@ void Engine::note_lines(const Inventories& found) {
   note_lines_of(found.statics, companions_);
 }
 
+std::uint64_t Engine::newest_shared() const {
+  const auto shared =
+      std::ranges::find(levels_, LevelKind::shared, [](const Level& level) { return level.config.kind; });
+  return shared == levels_.end() || shared->whole.empty() ? 0 : shared->whole.back();
+}
+
 void Engine::start_background() {
   BackgroundOptions options;
   options.nice = config_.nice;

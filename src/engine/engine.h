@@ -166,6 +166,8 @@ class Engine {
   [[nodiscard]] const std::vector<Level>& levels() const { return levels_; }
   /// The number of the line that comes next.
   [[nodiscard]] std::uint64_t next_line() const { return next_line_; }
+  /// The newest whole line at level shared, as far as this rank knows; 0: none. While nothing is in flight.
+  [[nodiscard]] std::uint64_t newest_shared() const;
 
  private:
   Result<void> make_levels();

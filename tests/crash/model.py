@@ -75,6 +75,7 @@ BUGS = [
     Search("repair", "who fails in a round does not revoke", "CRASHES=2 BUG_NO_REVOKE"),
     Search("repair", "who fails in a round goes on without the agreement", "CRASHES=2 WORKERS=2 BUG_ALONE"),
     Search("repair", "who hears of a loss does not tell the others", "CRASHES=1 BUG_NO_ALARM"),
+    Search("repair", "spares do not come to the end", "CRASHES=1 WORKERS=2 BUG_PARTS_ALONE"),
 ]  # fmt: skip
 
 

@@ -1111,6 +1111,30 @@ def test_a_spare_that_stands_still_ends_the_launch_in_which_a_rank_is_lost(tmp_p
 
 
 @needs_ulfm
+def test_lines_that_have_vanished_from_level_shared_are_missed_behind_a_loss(tmp_path, undisturbed):
+    """As where a file system was mounted anew. The job goes on from memory."""
+    flags = ["-n", 4, "--spares", 1, "--levels", "memory,shared", "--opt", "memory.redundancy=rs(3,1)", "--opt",
+             "memory.unit=rank", "--every", 5, "--dir", tmp_path / "ck"]  # fmt: skip
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
+    command = [str(word) for word in [*COMMAND, "run", *flags, "--", STEPPER, "600"]]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        while not [event for event in events_so_far(tmp_path, "commit") if event["level"] == "shared"]:
+            assert running.poll() is None
+            time.sleep(0.01)
+        (tmp_path / "ck" / "shared").rename(tmp_path / "elsewhere")
+        (tmp_path / "ck" / "shared").mkdir()
+        guard.send([guard.rank_processes(events(tmp_path, "launch")[0]["run"])[1]], signal.SIGKILL)
+        try:
+            out, err = running.communicate(timeout=LIMIT)
+        finally:
+            running.kill()
+    assert f"hash {undisturbed}" in out and running.returncode == 0, out + err
+    assert err.count("was whole at level shared and is not there any more") == 1 and "launch 2" not in err, err
+
+
+@needs_ulfm
 @pytest.mark.parametrize("program", ["c++", "c", "python"])
 def test_a_spare_that_stands_still_keeps_no_job_from_its_end(tmp_path, program):
     """That in C goes on behind MPI for longer than the spare is waited for, and is not ended with it."""

@@ -298,6 +298,19 @@ inline end_as(what) {
   }
 }
 
+/* Crew::part(); and the meeting before MPI ends, src/comm/leaving.cpp. Left out: that ranks meet among themselves before
+ * that, and save what memory holds where the job is lost, which are bounded. */
+inline come_to_the_end() {
+#ifdef BUG_PARTS_ALONE
+  if
+  :: rank_of[me] != SPARE -> come(mine, agreement, 0, 0)
+  :: else
+  fi
+#else
+  come(mine, agreement, 0, 0)
+#endif
+}
+
 /* The body of loop(), and its end: Session::Impl::come_together(), let_spares_go(). */
 inline work() {
   fate = again;
@@ -315,11 +328,11 @@ inline work() {
       assert(fate == again || fate == lost)
     fi;
     assert(fate != again || !same_ranks)
-  :: fate == lost -> end_as(lost); break
+  :: fate == lost -> come_to_the_end(); end_as(lost); break
   :: fate == has_finished ->
     meet(closing);
     assert(fate != again) /* who has left loop() cannot roll back */
-  :: fate == has_closed -> end_as(has_closed); break
+  :: fate == has_closed -> come_to_the_end(); end_as(has_closed); break
   od
 }
 
@@ -327,8 +340,8 @@ inline work() {
 inline stand_by() {
   do
   :: rank_of[me] == SPARE && (fate == none || fate == has_finished || fate == again) -> meet(waiting)
-  :: rank_of[me] == SPARE && (fate == lost || fate == has_closed) -> end_as(fate); break
-  :: rank_of[me] != SPARE && fate == lost -> end_as(lost); break
+  :: rank_of[me] == SPARE && (fate == lost || fate == has_closed) -> come_to_the_end(); end_as(fate); break
+  :: rank_of[me] != SPARE && fate == lost -> come_to_the_end(); end_as(lost); break
   :: rank_of[me] != SPARE && fate != lost -> work(); break
   od
 }
