@@ -49,6 +49,7 @@ BEARABLE = {"eintr", "short", "slow", "clock", "sigstop", "suspended"}  # nothin
 KINDS = [*sorted(BEARABLE), "eio", "enospc", "erofs", "stuck", "enomem", "gone", "remount"]
 STOPPED = {"sigstop", "suspended"}
 FROM_OUTSIDE = {*STOPPED, "gone", "remount"}
+KEPT = 2  # whole lines at each level, the default of the option keep
 TIMEOUT = 1.0  # seconds, the option
 LIMIT = 60  # seconds for a launch
 LONG_STOP = 10  # seconds
@@ -72,11 +73,16 @@ def mount(*words: object) -> bool:
 
 
 def damage_in(directory: Path) -> list[str]:
-    """Of the lines that were committed and are not retired, every byte."""
+    """Of the lines that were committed and are not retired, every byte. One that a rank could not retire, as its disk
+    fails, stays there: it is no damage where as many newer ones are whole as are kept."""
     commits = {(e["level"], e["line"]) for e in kills.events_of(directory) if e.get("event") == "commit"}
     found: list[str] = []
-    for line in lines.read_lines(lines.open_directory(directory)):
+    there = lines.read_lines(lines.open_directory(directory))
+    for line in there:
         if (line.level, line.number) not in commits or line.unfinished:
+            continue
+        newer = [other for other in there if other.level == line.level and other.number > line.number and other.whole]
+        if line.left_behind and len(newer) >= KEPT:
             continue
         found += [damage.sentence for damage in lines.verify_line(line).damage]
         found += [] if line.whole else [f"{line.heading}: {line.why}"]
