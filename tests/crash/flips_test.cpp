@@ -38,9 +38,11 @@ class flips : public ::testing::TestWithParam<Way> {
   static constexpr std::string_view newest = "line-00000003";
 
   void SetUp() override {
-    base_.level.kind = GetParam().kind;
-    base_.level.layout = GetParam().layout;
-    base_.level.parity = GetParam().parity;
+    LevelConfig level;
+    level.kind = GetParam().kind;
+    level.layout = GetParam().layout;
+    level.parity = GetParam().parity;
+    base_.levels = {level};
     base_.statics = GetParam().statics;
     base_.dir = dir_.path();
     base_.nodes = GetParam().nodes;

@@ -1,5 +1,5 @@
 // Jobs of four ranks, threads of one process, on file systems in memory that can forget what was not synced, or be
-// damaged.
+// damaged; and in the memory of processes, of which some are lost.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@
 #include "comm/fake_comm.h"
 #include "engine/engine.h"
 #include "store/faulty_store.h"
+#include "store/memory_store.h"
 #include "store/testing.h"
 
 namespace backstay::engine::on_disks {
@@ -272,18 +273,71 @@ inline std::vector<unsigned> other_seeds(Crash kind, unsigned seed) {
   return out;
 }
 
+/// All the ways, the first one among them.
+inline std::vector<unsigned> all_seeds(Crash kind, unsigned seed) {
+  std::vector<unsigned> out{seed};
+  for (const unsigned other : other_seeds(kind, seed)) out.push_back(other);
+  return out;
+}
+
+/// What level memory has: a store for each rank, which outlives a job as processes do that live through a repair.
+using Memories = std::vector<std::shared_ptr<store::Store>>;
+
+inline Memories new_memories() {
+  Memories out;
+  for (int rank = 0; rank < ranks; ++rank) out.push_back(store::make_memory_store());
+  return out;
+}
+/// All that is below `path`. Nothing may fail here.
+inline void copy_below(const std::string& path, store::Store& from, store::Store& to) {
+  const auto entries = from.list(path).value();
+  for (const auto& entry : entries) {
+    const std::string below = path + (path.empty() ? "" : "/") + entry.name;
+    if (entry.is_dir) {
+      ASSERT_TRUE(to.make_dir(below).ok());
+      copy_below(below, from, to);
+    } else {
+      ASSERT_TRUE(store::write_file(to, below, store::read_file(from, below, entry.size).value()).ok());
+    }
+  }
+}
+inline Memories copy_of(const Memories& memories) {
+  Memories out;
+  for (const auto& memory : memories) {
+    out.push_back(store::make_memory_store());
+    copy_below("", *memory, *out.back());
+  }
+  return out;
+}
+
 /// Static regions of a job: none, always the same, or others with every state.
 enum class StaticRegions { none, fixed, changing };
 
 struct Trial {
-  LevelConfig level;
-  std::string dir;  ///< real, for the locks; and for the files where `disks` is empty
+  std::vector<LevelConfig> levels;  ///< cheapest first
+  std::string dir;                  ///< real, for the locks; and for the files where `disks` is empty
   Disks disks;
   StaticRegions statics = StaticRegions::none;
   int nodes = 2;
+  Memories memories = {};  ///< empty: no job has any for another one
 
   [[nodiscard]] int node_of(int rank) const { return rank * nodes / ranks; }
+  /// The level that bears the most: lines there are for the losses that the others do not bear.
+  [[nodiscard]] const LevelConfig& strongest() const { return levels.back(); }
+  /// A node goes for good, with its disk and with the memory of its processes. Another one is in its place.
+  void lose(int node) {
+    disks["node-" + std::to_string(node)] = std::make_shared<Disk>();
+    for (int rank = 0; rank < ranks && !memories.empty(); ++rank)
+      if (node_of(rank) == node) memories[static_cast<std::size_t>(rank)] = store::make_memory_store();
+  }
 };
+
+inline Trial copy_of(const Trial& trial) {
+  Trial out = trial;
+  out.disks = copy_of(trial.disks);
+  out.memories = copy_of(trial.memories);
+  return out;
+}
 
 /// Empty ones for the nodes of a job, and what they share.
 inline Disks new_disks(int nodes) {
@@ -298,7 +352,9 @@ class JobRank {
   JobRank(comm::Comm& comm, const Trial& trial, const std::shared_ptr<store::FaultPlan>& plan)
       : rank_(comm.rank()), statics_(trial.statics) {
     EngineConfig config;
-    config.levels = {trial.level};
+    config.levels = trial.levels;
+    if (!trial.memories.empty()) config.memory = trial.memories[static_cast<std::size_t>(rank_)];
+    config.goes_on = !trial.memories.empty();  // no other job has the memory of the one before
     for (int rank = 0; rank < comm.size(); ++rank) config.topology.node_of.push_back(trial.node_of(rank));
     config.shared_dir = trial.dir + "/shared";
     config.local_dir = trial.dir + "/node-" + std::to_string(trial.node_of(rank_));
@@ -315,8 +371,10 @@ class JobRank {
     };
     auto app = comm.duplicate();
     const EngineHooks hooks{[](const std::string&) {},
-                            [this](const Settled& settled, const std::string&) {
-                              if (settled.bytes && !settled.of_statics) committed_ = true;
+                            [this, last = trial.levels.size() - 1](const Settled& settled, const std::string&) {
+                              if (!settled.bytes || settled.of_statics) return;
+                              committed_ = true;
+                              if (settled.level == last) committed_at_strongest_ = true;
                             },
                             {}};
     engine_ = std::make_unique<Engine>(std::move(config), hooks, std::move(*app));
@@ -355,12 +413,21 @@ class JobRank {
     become(n);
     return was == values_ && (statics_ == StaticRegions::none || mesh_ == mesh_of(n)) ? n : -1;
   }
-  /// This rank has said that a line is committed.
+  /// This rank has said that a line is committed, at any level.
   [[nodiscard]] bool committed() const { return committed_; }
+  [[nodiscard]] bool committed_at_strongest() const { return committed_at_strongest_; }
+  /// What it has handed over is written, or given up.
+  [[nodiscard]] bool is_idle() const { return engine_->in_flight() == 0; }
+  /// The background of this rank is not heard any more.
+  void fall_silent() { engine_->leave(); }
   Result<Verified> verify() { return engine_->verify(); }
   void prune() { must(engine_->prune(1)); }
   void try_to_resume() { (void)engine_->resume().ok(); }
   void checkpoint(int n) {
+    begin_checkpoint(n);
+    wait();
+  }
+  void begin_checkpoint(int n) {
     become(n);
     if (statics_ != StaticRegions::none && mesh_ != mesh_of(n)) {
       must(engine_->static_regions().remove("mesh"));
@@ -368,8 +435,8 @@ class JobRank {
       protect_mesh();
     }
     must(engine_->checkpoint(true, false));
-    must(engine_->wait());
   }
+  void wait() { must(engine_->wait()); }
 
  private:
   void protect_mesh() {
@@ -394,7 +461,7 @@ class JobRank {
   }
   int rank_;
   StaticRegions statics_;
-  std::atomic<bool> committed_{false};
+  std::atomic<bool> committed_{false}, committed_at_strongest_{false};
   std::vector<double> values_, mesh_;
   std::unique_ptr<Engine> engine_;
 };
@@ -415,13 +482,14 @@ inline int stopped = 0, looked_at = 0;  // jobs, and what they left, for the cam
 struct Ran {
   int resumed = -1;
   std::uint64_t operations = 0;
-  bool committed = false;  ///< a rank has said that the line of that checkpoint is
+  bool committed = false;  ///< a rank has said that the line of that checkpoint is, at any level
+  bool committed_at_strongest = false;
 };
 inline Ran run_job(const Trial& trial, std::uint64_t operation) {
   auto plan = std::make_shared<store::FaultPlan>();
   Ran ran;
   std::atomic<int> lowest = INT32_MAX, highest = INT32_MIN;
-  std::atomic<bool> committed = false;
+  std::atomic<bool> committed = false, committed_at_strongest = false;
   comm::run_ranks(ranks, [&](comm::Comm& comm) {
     JobRank job(comm, trial, plan);
     const int n = job.resumed();
@@ -437,12 +505,14 @@ inline Ran run_job(const Trial& trial, std::uint64_t operation) {
     (void)comm.barrier().ok();
     job.checkpoint(n + 1);
     if (job.committed()) committed = true;
+    if (job.committed_at_strongest()) committed_at_strongest = true;
     (void)comm.barrier().ok();
     if (comm.rank() == 0) ran.operations = plan->count() - ran.operations;
   });
   EXPECT_EQ(lowest, highest) << "the ranks came back from different lines";
   ran.resumed = lowest;
   ran.committed = committed;
+  ran.committed_at_strongest = committed_at_strongest;
   ++stopped;
   return ran;
 }
