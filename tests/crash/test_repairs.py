@@ -115,6 +115,10 @@ def test_what_one_level_with_parity_cannot_bear_a_second_one_does(tmp_path):
     assert result(ended) == plain, ended.stderr
     assert "at level memory cannot be put back" in ended.stderr and "launch 2" not in ended.stderr
     assert "at level memory2: rebuilding rank 1, rank 3 from parity" in ended.stderr
+    seconds = r"[\d.]+ (s|ms|us)$"  # what each event has cost, on its line
+    assert re.search(f"^backstay: .* lost; .*; together again after {seconds}", ended.stderr, re.M), ended.stderr
+    assert re.search(rf"^backstay: line \d+ at level memory2: rebuilt, in {seconds}", ended.stderr, re.M), ended.stderr
+    assert re.search(rf"^backstay: resumed from line \d+ at .*, in {seconds}", ended.stderr, re.M), ended.stderr
 
 
 @needs_ulfm
