@@ -237,6 +237,22 @@ def test_parity_over_racks_beside_parity_over_nodes_bears_the_loss_of_a_rack(tmp
     assert "at level local2: rebuilding rank 0, rank 2 from parity" in ended.stderr
 
 
+@needs_ulfm
+def test_two_parities_over_racks_beside_one_over_nodes_bear_the_loss_of_two_racks_at_once(tmp_path):
+    """Over nodes, ranks 0, 2 and 4 are one group of three."""
+    plain = result(run(tmp_path / "a", "-n", 6, levels="memory", every=1000000, words=("100",)))
+    racks = ",".join(f"node{node}@31" for node in (0, 2, 1, 4))
+    ended = run(
+        tmp_path / "b", *("-n", 6, "--spares", 4, "--nodes", 10, "--kill", racks), words=("100",),
+        levels="local,local2", local__redundancy="rs(2,1)", local__every=4, local2__redundancy="rs(2,2)",
+        local2__unit="nodes:0,2/1,4/3/5/6/7/8/9", local2__every=12,
+    )  # fmt: skip
+    assert result(ended) == plain, ended.stderr
+    assert sum(event["lost"] for event in events(tmp_path / "b", "repair")) == 4, ended.stderr
+    assert "at level local cannot be put back" in ended.stderr and "launch 2" not in ended.stderr, ended.stderr
+    assert "at level local2: rebuilding rank 0, rank 1, rank 2, rank 4 from parity" in ended.stderr, ended.stderr
+
+
 RACKS = {"levels": "local", "local__redundancy": "rs(2,1)", "every": 5}
 
 
