@@ -30,7 +30,7 @@ from pathlib import Path
 
 import kills
 from kills import Ended, guard
-from protections import PROTECTIONS, Shape
+from protections import PROTECTIONS, Shape, shape_for
 from repairs import OF_MPI, REASONS, Application, Undisturbed, applications, built, lost_by_itself
 
 LIMIT = 60  # seconds for one run: a launch that is ended takes 10 more than one that is not
@@ -115,7 +115,8 @@ class Job:
 class Run:
     def __init__(self, programs: list[Application], expected: Undisturbed, chance: random.Random):
         self.application = chance.choice(programs)
-        self.shape = Shape(chance.randint(3, 5), chance.randint(1, 2), chance.choice(list(PROTECTIONS)))
+        ranks, spares = chance.randint(3, 5), chance.randint(1, 2)
+        self.shape = shape_for(chance.choice(list(PROTECTIONS)), ranks, spares)
         self.expected = expected.of(self.application, self.shape.ranks)[0]
         self.hit = set(chance.sample(range(self.shape.processes), chance.choice([1, 1, 2])))
         self.late = chance.random() < 0.5

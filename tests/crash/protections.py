@@ -10,6 +10,7 @@ docs/limitations.md says, and for a little less where losses follow each other w
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 ANY = 1000  # losses: all of them
@@ -22,12 +23,18 @@ class Protection:
 
     options: dict[str, str]
     bears: dict[str, int]
-    unit: str = "node"  # or rank, or rack
+    units: dict[str, str] = field(default_factory=dict)  # of the levels that count ranks or racks, and not nodes
     ranks_a_node: int = 1
+    more: int = 0  # ranks, and spares, than others need
 
     @property
     def loses_with_nodes(self) -> bool:
         return set(self.bears) != {"shared"}
+
+    @property
+    def racks(self) -> int:
+        """How many may be lost at once at some level; 0: no level counts racks."""
+        return max((self.bears[level] for level, unit in self.units.items() if unit == "rack"), default=0)
 
 
 PROTECTIONS = {
@@ -61,10 +68,18 @@ PROTECTIONS = {
     ),
     # Units other than nodes. Ranks of one node are in one group: each may die, but not the node.
     "memory by ranks": Protection(
-        {"LEVELS": "memory", "MEMORY_REDUNDANCY": "rs(2,1)"}, {"memory": 1}, unit="rank", ranks_a_node=3
+        {"LEVELS": "memory", "MEMORY_REDUNDANCY": "rs(2,1)"}, {"memory": 1}, {"memory": "rank"}, ranks_a_node=3
     ),
-    "memory by racks": Protection({"LEVELS": "memory", "MEMORY_REDUNDANCY": "rs(2,1)"}, {"memory": 1}, unit="rack"),
-    "local by racks": Protection({"LEVELS": "local", "LOCAL_REDUNDANCY": "rs(2,1)"}, {"local": 1}, unit="rack"),
+    "memory by racks": Protection(
+        {"LEVELS": "memory", "MEMORY_REDUNDANCY": "rs(2,1)"}, {"memory": 1}, {"memory": "rack"}
+    ),
+    "local by racks": Protection({"LEVELS": "local", "LOCAL_REDUNDANCY": "rs(2,1)"}, {"local": 1}, {"local": "rack"}),
+    # Two units: one node of a group may be lost, or two racks. Five ranks are in three racks at least, as two parities
+    # need, whoever takes their places; four spares are enough for two racks.
+    "local, local2 by racks": Protection(
+        {"LEVELS": "local,local2", "LOCAL_REDUNDANCY": "rs(2,1)", "LOCAL2_REDUNDANCY": "rs(2,2)", "LOCAL2_EVERY": "12"},
+        {"local": 1, "local2": 2}, {"local2": "rack"}, more=2,
+    ),
 }  # fmt: skip
 
 
@@ -100,23 +115,29 @@ class Shape:
         first = self.node_of(number) // NODES_A_RACK * NODES_A_RACK
         return set(range(first, min(first + NODES_A_RACK, self.nodes)))
 
-    def unit_of(self, number: int) -> int:
-        """What dies together with a process, as the library was told."""
-        unit = self.levels.unit
-        return number if unit == "rank" else min(self.rack_of(number)) if unit == "rack" else self.node_of(number)
+    def units_of(self, level: str, numbers: Iterable[int]) -> set[int]:
+        """What dies together with these processes, as the library was told for a level."""
+        unit = self.levels.units.get(level, "node")
+        of_one = {"rank": int, "rack": lambda number: min(self.rack_of(number)), "node": self.node_of}[unit]
+        return {of_one(number) for number in numbers}
 
     def options(self) -> dict[str, str]:
         given = {"EVERY": "2", "SPARES": str(self.spares), "NODES": str(self.nodes), "TIMEOUT": "40"}
         given |= {"SHRINK": "on"} if self.shrink else {}
-        if self.levels.unit != "node":
-            given |= {f"{level.upper()}_UNIT": self.units() for level in self.levels.bears}
+        given |= {f"{level.upper()}_UNIT": self.named(unit) for level, unit in self.levels.units.items()}
         return given | self.levels.options
 
-    def units(self) -> str:
-        if self.levels.unit == "rank":
+    def named(self, unit: str) -> str:
+        if unit == "rank":
             return "rank"
         racks = [range(self.nodes)[at : at + NODES_A_RACK] for at in range(0, self.nodes, NODES_A_RACK)]
         return "nodes:" + "/".join(",".join(map(str, rack)) for rack in racks)
+
+
+def shape_for(protection: str, ranks: int, spares: int) -> Shape:
+    """With as many more of both as the protection needs."""
+    more = PROTECTIONS[protection].more
+    return Shape(ranks + more, spares + more, protection)
 
 
 @dataclass(frozen=True)
@@ -137,7 +158,7 @@ def of_workers(kills: list[Kill], shape: Shape) -> list[Kill]:
     for kill in kills:
         hit = kill.numbers & working
         waiting = [number for number in waiting if number not in kill.numbers]
-        taken = len(waiting) if hit and shape.levels.unit == "rack" else len(hit)
+        taken = len(waiting) if hit and shape.levels.racks else len(hit)
         working |= set(waiting[:taken])
         waiting = waiting[taken:]
         out.append(Kill(kill.began, kill.ended, frozenset(hit), kill.removed))
@@ -157,7 +178,7 @@ class Lines:
         """Units since the session that wrote the newest line of a level was opened."""
         since = self.opened[level]
         hit = [number for kill in self.kills if kill.ended > since and kill.began <= now for number in kill.numbers]
-        return len({self.shape.unit_of(number) for number in hit})
+        return len(self.shape.units_of(level, hit))
 
     def bearing(self, now: float) -> dict[str, int]:
         """The newest lines, by level, that the losses until now cannot have ended."""
@@ -192,14 +213,15 @@ def has_a_line(events: list[dict], kills: list[Kill], shape: Shape) -> bool:
     lines = Lines(kills, shape)
     for event in events:
         lines.take(event)
-    hit = {shape.unit_of(number) for kill in kills for number in kill.numbers}
-    return len(hit) <= min(shape.levels.bears.values()) or bool(lines.bearing(float("inf")))
+    hit = {number for kill in kills for number in kill.numbers}
+    bear_all = all(len(shape.units_of(level, hit)) <= bears for level, bears in shape.levels.bears.items())
+    return bear_all or bool(lines.bearing(float("inf")))
 
 
 def files_bear(events: list[dict], kills: list[Kill], shape: Shape) -> bool:
     """Whether the next launch must have a line: all the directories that were removed are no more than some level
     bears that wrote a line to files. What was in memory is gone."""
-    removed = {shape.unit_of(number) for kill in kills for number in shape.on_nodes(set(kill.removed))}
+    removed = {number for kill in kills for number in shape.on_nodes(set(kill.removed))}
     wrote = {event["level"] for event in events if event.get("event") == "commit"}
-    bears = [bears for level, bears in shape.levels.bears.items() if level in wrote and not level.startswith("memory")]
-    return len(removed) <= max(bears, default=0)
+    of_files = [level for level in shape.levels.bears if level in wrote and not level.startswith("memory")]
+    return not removed or any(len(shape.units_of(level, removed)) <= shape.levels.bears[level] for level in of_files)

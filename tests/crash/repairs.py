@@ -7,9 +7,8 @@
 
 A run: one of nine programs, three of them with 2 to 8 MiB a rank, some ranks and some spares, 1 to 4 kills of random
 processes (rank 0 and spares among them) at times that are uniform over the whole run; with some protections whole nodes
-and racks, whose directories are removed. With --close a part of the kills comes within 80 ms of the one before, so that
-it falls into its repair. What
-is right:
+and one or two racks, whose directories are removed. With --close a part of the kills comes within 80 ms of the one
+before, so that it falls into its repair. What is right:
 
 - the run ends with status 0 and the result of an undisturbed run, bit for bit, and every repair of no more than a level
   bears brought back its newest line that was committed before, or a newer one; or
@@ -53,7 +52,7 @@ from pathlib import Path
 
 import kills
 from kills import Ended, Launch
-from protections import PROTECTIONS, Kill, Shape, files_bear, has_a_line, older_line
+from protections import PROTECTIONS, Kill, Shape, files_bear, has_a_line, older_line, shape_for
 
 LIMIT = 60  # seconds for one run; it needs a few
 
@@ -224,11 +223,11 @@ class Run:
         ranks, spares = self.chance.randint(3, 6), self.chance.randint(1, 3)
         protection = self.chance.choice(choice.protections)
         # Ranks that are left may all be in one rack, which bears nothing: "has no parity from here on".
-        may_shrink = self.application.placed and PROTECTIONS[protection].unit != "rack"
+        may_shrink = self.application.placed and not PROTECTIONS[protection].racks
         shrinks = self.chance.random() < 0.5 if choice.shrink is None else choice.shrink
         if may_shrink and shrinks:
             return Shape(ranks, 1, protection, shrink=True)
-        return Shape(ranks, spares, protection)
+        return shape_for(protection, ranks, spares)
 
     def times(self) -> list[float]:
         """When to kill, seconds after the first step."""
@@ -245,9 +244,9 @@ class Run:
 
     def kill(self, launch: Launch, directory: Path) -> None:
         shape, number = self.shape, self.chance.randrange(self.shape.processes)
-        kinds = ["process"] * 3 + ["node"] + (["rack"] if shape.levels.unit == "rack" else [])
+        kinds = ["process"] * 3 + ["node"] + ["rack", "two racks"][: shape.levels.racks]
         kind = self.chance.choice(kinds) if shape.levels.loses_with_nodes else "process"
-        nodes = {"process": set(), "node": {shape.node_of(number)}, "rack": shape.rack_of(number)}[kind]
+        nodes = self.nodes_to_lose(kind, number)
         numbers = shape.on_nodes(nodes) or {number}
         began = time.time()
         if not launch.kill(numbers):
@@ -256,6 +255,13 @@ class Run:
         self.hit.append(f"{kind} {sorted(numbers)} at {time.monotonic() - self.start:.3f} s")
         for node in nodes:
             shutil.rmtree(directory / f"node-{node}", ignore_errors=True)
+
+    def nodes_to_lose(self, kind: str, number: int) -> set[int]:
+        node, rack = self.shape.node_of(number), self.shape.rack_of(number)
+        if kind == "two racks":
+            others = [other for other in range(self.shape.processes) if self.shape.node_of(other) not in rack]
+            return rack | self.shape.rack_of(self.chance.choice(others))
+        return {"process": set(), "node": {node}, "rack": rack}[kind]
 
     @property
     def lost_processes(self) -> set[int]:
@@ -431,7 +437,7 @@ def main(arguments: list[str] | None = None) -> int:
     programs = [a for a in applications(options.build, options.steps) if options.only in (None, a.name)]
     protections = tuple(options.protection or PROTECTIONS)
     if options.shrink:
-        protections = tuple(name for name in protections if PROTECTIONS[name].unit != "rack")
+        protections = tuple(name for name in protections if not PROTECTIONS[name].racks)
         programs = [a for a in programs if a.placed]
     choice = Choice(programs, options.apart, options.close, options.late, protections, options.shrink or None)
     tally = campaign(choice, options.runs, options.seed, options.run)

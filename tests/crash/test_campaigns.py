@@ -219,6 +219,7 @@ def back(time, line):
 
 
 IN_RACKS, IN_LEVELS = "local by racks", "memory, memory2"
+IN_BOTH = "local, local2 by racks"
 
 
 @pytest.mark.parametrize(
@@ -239,6 +240,11 @@ IN_RACKS, IN_LEVELS = "local by racks", "memory, memory2"
         (IN_LEVELS, [at(1, 1), at(1, 2)], 6, None),
         (IN_LEVELS, [at(1, 1), at(1, 2)], 5, (2, 6, "memory2")),
         (IN_LEVELS, [at(1, 1, 2, 3)], 0, None),
+        (IN_BOTH, [at(1, 2)], 6, (1, 7, "local")),
+        (IN_BOTH, [at(1, 2, 3)], 6, None),  # two nodes
+        (IN_BOTH, [at(1, 2, 3)], 5, (1, 6, "local2")),
+        (IN_BOTH, [at(1, 0, 1, 2, 3)], 5, (2, 6, "local2")),
+        (IN_BOTH, [at(1, 1, 3, 4)], 0, None),
     ],
 )  # fmt: skip
 def test_a_repair_that_goes_back_further_than_it_has_to_is_found(protection, kills, line, wrong):
@@ -267,6 +273,9 @@ def test_a_job_may_say_that_no_line_is_left_only_if_every_level_has_lost_more_th
     assert not has_a_line(lines_of(("memory", 7)), [at(1, 1, 2)], shape)  # the other level had no line yet
     assert has_a_line([], [at(1, 1)], shape)
     assert not has_a_line([*both, back(2, 0)], [at(1, 1, 2, 3)], shape)
+    racks, files = Shape(5, 2, IN_BOTH), lines_of(("local2", 6), ("local", 7))
+    assert has_a_line(files, [at(1, 0, 1, 2, 3)], racks) and not has_a_line(files, [at(1, 1, 3, 4)], racks)
+    assert has_a_line([], [at(1, 1)], racks) and not has_a_line([], [at(1, 1, 2)], racks)
 
 
 def test_files_are_lost_with_more_directories_than_a_level_bears():
@@ -275,19 +284,26 @@ def test_files_are_lost_with_more_directories_than_a_level_bears():
     assert files_bear(lines, gone[:2], shape) and not files_bear(lines, gone, shape)
     assert not files_bear(lines_of(("local", 7)), gone[:2], shape)
     assert files_bear(lines, [at(1, 0, 1, 2, 3, 4)], shape)  # processes alone
+    racks = Shape(5, 2, IN_BOTH)
+    two, third = Kill(1, 1, frozenset(range(4)), frozenset(range(4))), Kill(1, 1, frozenset({5}), frozenset({5}))
+    assert files_bear(lines, [two], racks) and not files_bear(lines, [two, third], racks)
+    assert not files_bear(lines_of(("local", 7)), [two], racks) and files_bear(lines_of(("local", 7)), [third], racks)
 
 
 def test_a_rack_is_two_nodes_and_the_last_may_be_one():
     shape = Shape(4, 1, IN_RACKS)
     assert shape.options()["LOCAL_UNIT"] == "nodes:0,1/2,3/4"
     assert [shape.rack_of(number) for number in (0, 3, 4)] == [{0, 1}, {2, 3}, {4}]
-    assert [shape.unit_of(number) for number in range(5)] == [0, 0, 2, 2, 4]
+    assert [shape.units_of("local", [number]) for number in range(5)] == [{0}, {0}, {2}, {2}, {4}]
+    both = Shape(5, 1, IN_BOTH)
+    assert both.options()["LOCAL2_UNIT"] == "nodes:0,1/2,3/4,5" and "LOCAL_UNIT" not in both.options()
+    assert both.units_of("local2", range(4)) == {0, 2} and both.units_of("local", range(4)) == {0, 1, 2, 3}
 
 
 def test_units_of_ranks_are_several_on_a_node():
     shape = Shape(5, 2, "memory by ranks")
     assert shape.nodes == 3 and shape.options()["MEMORY_UNIT"] == "rank"
-    assert shape.on_nodes({0}) == {0, 1, 2} and shape.unit_of(2) == 2
+    assert shape.on_nodes({0}) == {0, 1, 2} and shape.units_of("memory", [2]) == {2}
 
 
 @needs_ulfm
@@ -296,7 +312,7 @@ def test_units_of_ranks_are_several_on_a_node():
     [
         ["--shrink", "--runs", "3"],
         ["--runs", "3", "--protection", "memory, memory2", "--protection", "local, local2"],
-        ["--runs", "3", "--protection", IN_RACKS, "--protection", "memory by ranks"],
+        ["--runs", "3", "--protection", IN_RACKS, "--protection", "memory by ranks", "--protection", IN_BOTH],
     ],
     ids=["fewer ranks", "levels of a kind", "units"],
 )
