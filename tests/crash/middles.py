@@ -25,7 +25,7 @@ from pathlib import Path
 
 import kills
 from kills import Ended, Launch
-from repairs import built, lost_by_itself
+from repairs import built, ended_by_mpi, lost_by_itself
 
 RANKS, SPARES, STEPS = 3, 3, 200
 IN_MEMORY = {"memory rs(2,1)": {"LEVELS": "memory", "MEMORY_REDUNDANCY": "rs(2,1)"}}
@@ -52,6 +52,7 @@ class Tally:
     spares: int = 0  # of them: the spare died that took the place of a lost rank
     outside: int = 0  # of these: before it was in loop(), which ends the job with a sentence
     unhurt: int = 0  # others, which had ended before that call
+    by_mpi: int = 0  # processes that MPI ended: losses more
     failures: list[str] = field(default_factory=list)
 
 
@@ -125,6 +126,7 @@ def campaign(runs: int, seed: int, only: int | None = None) -> Tally:
         ended, wrong = run.go(directory, expected)
         died = run.was_outside or run.lost == (2 if run.of_a_spare else 1)
         tally.runs += died or bool(wrong)
+        tally.by_mpi += ended_by_mpi(ended)
         tally.messages += died and run.of == "messages"
         tally.spares += died and run.of_a_spare
         tally.outside += run.was_outside
@@ -148,7 +150,7 @@ def told(tally: Tally) -> str:
         f"{tally.runs} runs with a process that died in the middle of a call on files, or of MPI ({tally.messages} of "
         f"them of MPI; {tally.spares} were the spare that rebuilt a rank; {tally.unhurt} others had ended before): "
         f"{tally.runs - tally.outside} went on by themselves, {tally.outside} ended with the sentence that a spare was "
-        "outside loop()"
+        f"outside loop(); {tally.by_mpi} processes were ended by MPI itself, or crashed inside it"
     )
 
 

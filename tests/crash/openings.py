@@ -31,7 +31,7 @@ from pathlib import Path
 import kills
 from kills import Ended, guard
 from protections import PROTECTIONS, Shape, shape_for
-from repairs import OF_MPI, REASONS, Application, Undisturbed, applications, built, lost_by_itself
+from repairs import OF_MPI, REASONS, Application, Undisturbed, applications, built, ended_by_mpi, lost_by_itself
 
 LIMIT = 60  # seconds for one run: a launch that is ended takes 10 more than one that is not
 SEEN = 0.3  # seconds after which `backstay run`, which looks every 0.05 s, has seen all processes
@@ -43,6 +43,7 @@ class Tally:
     runs: int = 0
     before: int = 0  # were hit before their session was open
     went_on: int = 0
+    by_mpi: int = 0  # processes that MPI ended: losses more
     failures: list[str] = field(default_factory=list)
 
 
@@ -173,6 +174,7 @@ def campaign(programs: list[Application], runs: int, seed: int, only: int | None
         directory = Path(tempfile.mkdtemp(prefix="backstay-openings.", dir=place))
         ended, wrong = run.go(directory)
         tally.runs += 1
+        tally.by_mpi += ended_by_mpi(ended)
         tally.before += not run.was_open
         tally.went_on += "launch 2:" not in ended.err
         if wrong:
@@ -189,7 +191,8 @@ def campaign(programs: list[Application], runs: int, seed: int, only: int | None
 def told(tally: Tally) -> str:
     return (
         f"{tally.runs} runs that lost processes as they opened ({tally.before} before the session was open), "
-        f"{tally.went_on} of which went on by themselves, the others launched again"
+        f"{tally.went_on} of which went on by themselves, the others launched again; {tally.by_mpi} processes were "
+        "ended by MPI itself, or crashed inside it"
     )
 
 

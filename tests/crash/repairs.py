@@ -135,13 +135,23 @@ def crashes_of_mpi(ended: Ended) -> int:
     return ended.err.count("(ompi_comm_revoke_local")
 
 
+def given_up_by_mpi(ended: Ended) -> int:
+    """Healthy processes that Open MPI itself has ended."""
+    return ended.err.count(GIVEN_UP)
+
+
+def ended_by_mpi(ended: Ended) -> int:
+    """Losses that no kill made, and that are accepted: who accepts them counts them, and tells."""
+    return given_up_by_mpi(ended) + crashes_of_mpi(ended)
+
+
 def lost_by_itself(ended: Ended, events: list[dict], killed: int) -> str:
-    """Whether a process was lost that nobody killed."""
+    """Whether a process was lost that nobody killed, and that Open MPI did not end."""
     if ended.err.count(kills.CRASH) > crashes_of_mpi(ended):
         return "a process that nobody killed has crashed"
     lost = sum(event.get("lost", 0) for event in events if event.get("event") == "repair")
-    by_mpi = ended.err.count(GIVEN_UP) + crashes_of_mpi(ended)
-    return f"{lost} processes were replaced, and {killed} were killed" if lost > killed + by_mpi else ""
+    is_more = lost > killed + ended_by_mpi(ended)
+    return f"{lost} processes were replaced, and {killed} were killed" if is_more else ""
 
 
 def seconds_of_repairs(ended: Ended) -> list[float]:
@@ -169,6 +179,7 @@ class Tally:
     shrinking: int = 0  # runs with shrink=on
     went_on: int = 0
     crashes: int = 0
+    given_up: int = 0  # processes, by MPI
     hung_launchers: int = 0
     lost_with_nodes: int = 0  # of those that ended for a reason: also the next launch says that no line is left
     repairs: list[float] = field(default_factory=list)  # seconds, detection not counted
@@ -303,7 +314,7 @@ class Run:
             return "after loop" if early < 0 or reason or crashes_of_mpi(ended) else silent
         if crashes_of_mpi(ended):
             return "crash of MPI"
-        losses = len(self.lost_processes) + ended.err.count(GIVEN_UP)
+        losses = len(self.lost_processes) + given_up_by_mpi(ended)
         if reason is None and losses == self.shape.processes:
             return ALL_KILLED
         if reason is None:
@@ -374,6 +385,7 @@ def campaign(choice: Choice, runs: int, seed: int, only: int | None = None) -> T
         tally.node_kills += sum(bool(kill.removed) for kill in run.kills)
         tally.shrinking += run.shape.shrink and bool(run.kills)
         tally.crashes += crashes_of_mpi(ended)
+        tally.given_up += given_up_by_mpi(ended)
         tally.hung_launchers += ended.status == 200
         tally.repairs += seconds_of_repairs(ended)
         story = f"run {number}: {run.application.name}, {run.shape} killed {run.hit}: {wrong}"
@@ -405,6 +417,7 @@ def told(tally: Tally) -> str:
         f"{sum(tally.reasons.values())} ended for a reason ({dict(tally.reasons)}) and came back when launched again "
         f"({tally.lost_with_nodes} said that all their lines "
         f"were lost with the nodes), {tally.crashes} processes crashed inside MPI, "
+        f"{tally.given_up} were ended by MPI itself, "
         f"{tally.hung_launchers} launchers had to be ended"
     )
     if tally.repairs:

@@ -306,6 +306,23 @@ def test_units_of_ranks_are_several_on_a_node():
     assert shape.on_nodes({0}) == {0, 1, 2} and shape.units_of("memory", [2]) == {2}
 
 
+def test_processes_that_mpi_ended_by_itself_are_accepted_and_told(monkeypatch):
+    def go(run, *_):
+        run.kills, run.lost = [at(1, 0)], 1 + getattr(run, "of_a_spare", 0)
+        return kills.Ended(0, "", f"backstay: this process ends {repairs.GIVEN_UP}, with code -1\n"), ""
+
+    for module in (repairs, openings, middles):
+        monkeypatch.setattr(module.Run, "go", go)
+    monkeypatch.setattr(repairs.Undisturbed, "of", lambda *_: ("", 1.0))
+    monkeypatch.setattr(middles, "undisturbed", str)
+    programs = repairs.applications(repairs.built(), 1)
+    told = repairs.told(repairs.campaign(repairs.Choice(programs), 2, seed=1))
+    assert "0 processes crashed inside MPI, 2 were ended by MPI itself" in told
+    said = "; 2 processes were ended by MPI itself, or crashed inside it"
+    assert openings.told(openings.campaign(programs, 2, seed=1)).endswith(said)
+    assert middles.told(middles.campaign(2, seed=1)).endswith(said)
+
+
 @needs_ulfm
 @pytest.mark.parametrize(
     "kind",
