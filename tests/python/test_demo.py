@@ -118,6 +118,10 @@ def test_the_demo_itself_comes_through_its_losses(tmp_path):
     journal = tmp_path / "out" / "repaired" / "checkpoints" / "events.jsonl"
     events = [json.loads(line) for line in journal.read_text().splitlines()]
     assert sum(event["event"] == "launch" for event in events) == 1
+    assert [event["number"] for event in events if event["event"] == "killed"] == [2, 5]
+    happened = [event["event"] for event in events if event["event"] in {"killed", "repair", "resume"}]
+    together = ["killed", "killed", "repair", "resume"]  # in one repair, or in one that began anew with the second
+    assert happened in [together, [*together[:-1], "repair", "resume"]], "the second was not lost in the first's repair"
     assert (tmp_path / "out" / "demo.png").read_bytes()[:4] == b"\x89PNG"
 
 
