@@ -1,7 +1,8 @@
-"""The small size of each campaign of `./dev campaign`, but for those that have tests of their own."""
+"""The small size of each campaign of `./dev campaign`, and what they go by."""
 
-import importlib
 import os
+import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 import repairs
 from backstay import guard
 from backstay.mpirun import find
+from campaign import CAMPAIGNS
 from protections import PROTECTIONS, Kill, Shape, files_bear, has_a_line, older_line
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,13 +32,50 @@ needs_ulfm = pytest.mark.skipif(
 needs_mpirun = pytest.mark.skipif(MPIRUN is None, reason="there is no mpirun here")
 
 
-def clean(name):
-    outcome = importlib.import_module(name).run_campaign(large=False, seed=1)
-    assert outcome.clean, "\n".join(outcome.found)
+needs_clang = pytest.mark.skipif(
+    not (ROOT / "build" / "fuzz-tools" / ".stamp").exists(),
+    reason="Clang is fetched by ./dev campaign fuzz only; the tests fuzz.* read the kept corpus without it",
+)
 
 
-def test_jobs_bear_what_storage_clock_and_memory_do_to_them():
-    clean("faults")
+class Others:
+    """The part of this machine that others take, in the lifetime: what is neither idle nor of our children."""
+
+    def __init__(self):
+        self.start, self.busy, self.ours = time.monotonic(), self._busy(), self._ours()
+
+    def part(self):
+        seconds = (time.monotonic() - self.start) * os.cpu_count()
+        return max(0.0, self._busy() - self.busy - (self._ours() - self.ours)) / seconds
+
+    def _busy(self):
+        user, nice, system, _idle, _iowait, *more = map(int, Path("/proc/stat").read_text().split()[1:9])
+        return (user + nice + system + sum(more)) / os.sysconf("SC_CLK_TCK")
+
+    def _ours(self):
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return used.ru_utime + used.ru_stime
+
+
+OF_SOME = {"kills": [needs_ulfm], "fuzz": [needs_clang]}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=OF_SOME.get(name, [])) for name in CAMPAIGNS])
+def test_a_small_campaign_is_clean_in_under_two_minutes_and_says_what_it_tried(name):
+    """By its own words, and where it has the machine for itself."""
+    if name == "model":
+        fetched = subprocess.run([ROOT / "tools/setup.sh", "--model"], capture_output=True, text=True, check=False)
+        if fetched.returncode != 0:
+            pytest.skip(fetched.stderr.strip() or fetched.stdout.strip())
+    others = Others()
+    command = [sys.executable, Path(__file__).with_name("campaign.py"), name, "--small"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    last = done.stdout.splitlines()[-1]
+    said = re.fullmatch(rf"\./dev campaign {name} --small --seed 1: .*\d.*: clean, (\d+) s", last)
+    assert said, done.stdout
+    seconds, part = int(said[1]), others.part()
+    assert seconds * (1 - part) < 120, f"{seconds} s, while others took {part:.0%} of the machine"
 
 
 @needs_mpirun
@@ -182,25 +221,6 @@ def test_a_job_that_is_suspended_as_a_whole_does_not_wait_meanwhile(tmp_path):
         time.sleep(6 if number == signal.SIGSTOP else 0)
     ended = launch.end()
     assert (ended.status, ended.out.count("open")) == (0, kills.RANKS), ended.out + ended.err
-
-
-def test_the_models_hold_and_every_seeded_bug_in_them_is_found():
-    fetched = subprocess.run([ROOT / "tools/setup.sh", "--model"], capture_output=True, text=True, check=False)
-    if fetched.returncode != 0:
-        pytest.skip(fetched.stderr.strip() or fetched.stdout.strip())
-    clean("model")
-
-
-def test_random_programs_end_as_if_they_had_not_been_stopped():
-    clean("programs")
-
-
-@pytest.mark.skipif(
-    not (ROOT / "build" / "fuzz-tools" / ".stamp").exists(),
-    reason="Clang is fetched by ./dev campaign fuzz only; the tests fuzz.* read the kept corpus without it",
-)
-def test_a_fuzzer_finds_nothing_in_the_readers():
-    clean("fuzz")
 
 
 def lines_of(*levels_and_lines):
