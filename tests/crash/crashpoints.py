@@ -41,7 +41,7 @@ def run_campaign(large: bool, seed: int) -> Outcome:
         done = list(beside.map(lambda part: run_part(part, parts, large, seed), range(parts)))
     stopped, looked_at = sum(part[0] for part in done), sum(part[1] for part in done)
     return Outcome(
-        f"{stopped} jobs of 4 ranks stopped at every operation of a checkpoint or a rebuild, at each level and layout, with "
-        f"{SUBSETS[large]} subsets of what was not synced, torn at 512 bytes; {looked_at} remains resumed from",
+        f"{stopped} jobs of 4 ranks stopped at every operation of a checkpoint or a rebuild, at each level and layout, "
+        f"with {SUBSETS[large]} subsets of what was not synced, torn at 512 bytes; {looked_at} remains resumed from",
         [failure for part in done for failure in part[2]],
     )
