@@ -641,26 +641,26 @@ class Supervisor:
         events = self._session_events(self._offset)
         return [e for e in events if e.get("event") == "stuck" and e.get("who") == who]
 
-    def _spares_alone_are_left(self, processes: Collection[int]) -> bool:
+    def _spares_alone_are_left(self) -> bool:
         """All ranks wait for a spare equally long, and say so before they leave MPI. The program may go on for long
         behind that; a spare does not."""
         said = self._stuck("spares")
         if not said or time.time() - max(e.get("time", 0) for e in said) < GRACE:
             return False
-        return not {e.get("process") for e in said} & set(processes)
+        return not {e.get("process") for e in said} & set(guard.job_processes(self._run_id))
 
     def _look_for_ranks(self, seen: float, process: subprocess.Popen) -> float:
         """When a rank of the launch was last there. A launcher that goes on after the loss of a rank may not notice
         that it has none left (Open MPI 5.0 waits for a lock of its own then): it is ended."""
         now = time.monotonic()
-        processes = guard.rank_processes(self._run_id)
-        here, ranks = set(processes), len(processes)
+        here = set(guard.rank_processes(self._run_id))
+        ranks = len(here)
         more_come = not here <= self._seen
         self._seen |= here
         self._most_ranks = max(ranks, self._most_ranks)
         fewer, self._ranks_before = ranks < self._ranks_before, ranks
         elsewhere = self._most_ranks < self._job.processes()  # some may be, or are not there yet
-        if not elsewhere and self._kill_deadline is None and self._spares_alone_are_left(processes.values()):
+        if not elsewhere and self._kill_deadline is None and self._spares_alone_are_left():
             say("the job has come to its end, and a spare has not: it is ended.")
             self._kill(process)
         if (fewer or elsewhere) and self._kill_deadline is None and self._stuck():
@@ -737,6 +737,8 @@ class Supervisor:
             if not self._job.spares:  # a job in memory alone leaves no events to tell a repair from
                 say(f"the kill did not happen: {why_not}.")
             return
+        if not self._job.spares:
+            kills = [kill for kill in kills if kill.call is not None]  # the others are for a repair
         if self._job.spares:  # what ended the launch, or was repaired in it, may have been another loss
             killed = {(e.get("what"), e.get("number")) for e in self._session_events(self._offset)}
             kills = [kill for kill in kills if (kill.what, kill.number) in killed]

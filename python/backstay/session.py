@@ -641,7 +641,8 @@ def _close_all() -> None:
     ends = _core.meet_before_the_end()
     if ends != _core.AtTheEnd.met:  # MPI would wait for those who leave without it, or for a spare that does not come
         _flush()
-        os._exit(1 if ends == _core.AtTheEnd.lost else 0)
+        has_failed = getattr(sys, "last_value", None) is not None  # by an exception that nobody caught
+        os._exit(1 if has_failed or ends == _core.AtTheEnd.lost else 0)
 
 
 def _status_of(error: SystemExit) -> int:

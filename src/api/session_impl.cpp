@@ -720,9 +720,10 @@ void Session::Impl::begin_after_a_loss(bool back) {
   const auto who = value_here(
       engine_->add_up({knows_what_was_whole_ ? 1 : 0, fewer_are_left() ? 1 : 0, protects_unplaced() ? 1 : 0}));
   if (who.size() == 3 && who[1] > 0 && who[2] > 0)
-    throw Error(Code::rank_lost,
-                "ranks were lost before a line was whole, fewer are left, and not all that is protected is placed: its "
-                "lines would be for as many ranks only: start the job again, on as many as before");
+    throw Error(
+        Code::rank_lost,
+        "ranks were lost, there is no line to go back to, fewer are left, and not all that is protected is placed: "
+        "its lines would be for as many ranks only: start the job again, on as many as before");
   if (who.size() == 3 && who[0] == 0) {
     if (has_files_on_nodes())
       throw Error(

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "api/exit_status.h"
 #include "api/session_impl.h"
 #include "base/crc32c.h"
 #include "base/flush.h"
@@ -234,7 +235,7 @@ void detail::end_by_a_signal(int status) {
 }
 detail::AtTheEnd detail::meet_before_the_end() {
   if (!comm::leaving::job_is_lost()) comm::leaving::meet_before_the_end();
-  if (comm::leaving::ends_without_spares()) return AtTheEnd::without_spares;
+  if (comm::leaving::ends_without_spares() && !api::take_back_failure()) return AtTheEnd::without_spares;
   return comm::leaving::job_is_lost() ? AtTheEnd::lost : AtTheEnd::met;
 }
 
@@ -414,7 +415,7 @@ void Session::Impl::stop_engine(comm::Alarm& alarm) {
   value_or_throw(engine_->drain());
   captured_before_ += engine_->captured();
   saved_statics_ = engine_->saved_statics();
-  newest_shared_ = std::max(newest_shared_, engine_->newest_shared());
+  newest_shared_ = engine_->newest_shared().value_or(newest_shared_);
   next_line_ = std::max(next_line_, engine_->next_line());        // its opening may not have come that far
   kills_done_ = std::max(kills_done_, engine_->next_call() + 1);  // the others may be a call ahead
   engine_.reset();
@@ -441,8 +442,10 @@ void Session::Impl::start_with_crew() {
 
 /// By one that was there before; nobody else knows.
 void Session::Impl::say_what_has_vanished() {
-  const auto before = std::exchange(newest_shared_, engine_->newest_shared());
-  if (newest_shared_ >= before || !repaired_.back().speaks) return;
+  const auto newest = engine_->newest_shared();
+  if (!newest) return;
+  const auto before = std::exchange(newest_shared_, *newest);
+  if (before == 0 || engine_->found_shared(before) || !repaired_.back().speaks) return;
   journal_->insist(cat("line ", before, " was whole at level shared and is not there any more, and ",
                        newest_shared_ == 0 ? "no other line is" : cat("line ", newest_shared_, " is the newest one"),
                        ": was ", settings_.dir,

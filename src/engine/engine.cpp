@@ -91,6 +91,7 @@ Result<void> Engine::open() {
   if (!config_.goes_on) BACKSTAY_TRY(require_all_stores(*inventory, groups_.app()));
   say_what_is_missing(*inventory, levels_, hooks_.say, missing_said_);
   BACKSTAY_TRY(look_at_other_levels());
+  note_what_is_shared(inventory->lines);
   note_lines(*inventory);
   groups_.app().wait_for_all([this] { tell_who_is_late(); });
   groups_.background().wait_for_all({});
@@ -238,13 +239,26 @@ Result<void> Engine::make_names_durable() {
 }
 
 namespace {
+/// A store of theirs could not be looked at.
+std::set<int> levels_not_seen(const Inventory& inventory) {
+  std::set<int> out;
+  for (const auto& store : inventory.contents)
+    if (!store.state && !store.seen) out.insert(store.level);
+  return out;
+}
+
+/// What is known of a level that could not be looked at stays as it is: it may be looked at again, and what it has is
+/// not less than it seems.
 void note_lines_of(const Inventory& inventory, std::vector<Level>& levels) {
-  for (auto& level : levels) {
-    level.whole.clear();
-    level.partial.clear();
-    level.unretired.clear();  // as they are found again
+  const auto not_seen = levels_not_seen(inventory);
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    if (not_seen.contains(static_cast<int>(i))) continue;
+    levels[i].whole.clear();
+    levels[i].partial.clear();
+    levels[i].unretired.clear();  // as they are found again
   }
   for (auto it = inventory.candidates.rbegin(); it != inventory.candidates.rend(); ++it) {
+    if (not_seen.contains(it->level)) continue;
     Level& level = levels[static_cast<std::size_t>(it->level)];
     if (it->trouble.empty())
       level.whole.push_back(it->line);
@@ -254,6 +268,16 @@ void note_lines_of(const Inventory& inventory, std::vector<Level>& levels) {
 }
 }  // namespace
 
+void Engine::note_what_is_shared(const Inventory& found) {
+  const auto shared =
+      std::ranges::find(levels_, LevelKind::shared, [](const Level& level) { return level.config.kind; });
+  const int level = static_cast<int>(shared - levels_.begin());
+  if (shared == levels_.end() || levels_not_seen(found).contains(level)) return;
+  shared_there_.emplace();
+  for (const auto& line : found.candidates)
+    if (line.level == level) shared_there_->insert(line.line);
+}
+
 void Engine::note_lines(const Inventories& found) {
   for (const auto* inventory : {&found.lines, &found.statics})
     next_line_ = std::max(next_line_, catalog::newest_number(inventory->contents) + 1);
@@ -261,10 +285,11 @@ void Engine::note_lines(const Inventories& found) {
   note_lines_of(found.statics, companions_);
 }
 
-std::uint64_t Engine::newest_shared() const {
+std::optional<std::uint64_t> Engine::newest_shared() const {
+  if (!shared_there_) return std::nullopt;
   const auto shared =
       std::ranges::find(levels_, LevelKind::shared, [](const Level& level) { return level.config.kind; });
-  return shared == levels_.end() || shared->whole.empty() ? 0 : shared->whole.back();
+  return shared->whole.empty() ? 0 : shared->whole.back();
 }
 
 void Engine::start_background() {
@@ -596,9 +621,8 @@ Result<void> Engine::look_after_statics(const std::vector<bool>& levels, bool no
 Result<void> Engine::write_statics(const std::vector<bool>& levels) {
   auto found = take_inventory({}, companions_, {}, groups_.app());
   if (!found) return found.failure();
-  // Those of a store that cannot be looked at are written anew, if possible. What is known of them stays: others need
-  // them when it can be looked at again.
-  if (require_all_stores(*found, groups_.app(), true)) note_lines_of(found->statics, companions_);
+  // Those of a store that cannot be looked at are written anew, if possible.
+  note_lines_of(found->statics, companions_);
   auto checkpoint = std::make_unique<Checkpoint>();
   Checkpoint& c = *checkpoint;
   c.captured = capture_regions(static_regions_, capture_options(), c.capture);

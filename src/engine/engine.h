@@ -166,8 +166,11 @@ class Engine {
   [[nodiscard]] const std::vector<Level>& levels() const { return levels_; }
   /// The number of the line that comes next.
   [[nodiscard]] std::uint64_t next_line() const { return next_line_; }
-  /// The newest whole line at level shared, as far as this rank knows; 0: none. While nothing is in flight.
-  [[nodiscard]] std::uint64_t newest_shared() const;
+  /// The newest whole line at level shared, as far as this rank knows; 0: none; nothing if that could not be looked at
+  /// when the engine was opened. While nothing is in flight.
+  [[nodiscard]] std::optional<std::uint64_t> newest_shared() const;
+  /// There was something of that line then.
+  [[nodiscard]] bool found_shared(std::uint64_t line) const { return shared_there_ && shared_there_->contains(line); }
 
  private:
   Result<void> make_levels();
@@ -215,6 +218,7 @@ class Engine {
   [[nodiscard]] std::string what_is_left_behind() const;
   std::vector<bool> due_levels(bool now);
   void note_lines(const Inventories& found);
+  void note_what_is_shared(const Inventory& found);
   [[nodiscard]] std::vector<bool> cheapest() const;
   void start_background();
 
@@ -239,6 +243,7 @@ class Engine {
   Job job_;
   plan::Decider decider_;
   std::unique_ptr<comm::PendingMax> agreement_;
+  std::optional<std::set<std::uint64_t>> shared_there_;  // lines that were found at level shared; none: not looked at
   std::uint64_t next_line_ = 1;
   std::uint64_t captured_ = 0;
   std::uint64_t agreed_at_ = 0;  ///< the call that the newest agreement was used at

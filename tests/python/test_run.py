@@ -358,6 +358,13 @@ def test_a_kill_in_a_repair_without_spares_is_said_not_to_happen(tmp_path, app, 
     assert "the kill did not happen: no rank was replaced, for which there must be spares (--spares)" in done.stderr
 
 
+def test_a_node_that_was_to_be_killed_in_a_repair_that_cannot_be_keeps_its_directory(tmp_path, app, launcher):
+    words = ["--nodes", 2, "--kill", "0@12,node1@repair", "--mpirun", launcher]
+    done = run(tmp_path, "-n", 2, *words, "--", app, 40)
+    assert done.returncode == 0 and "launch 2" in done.stderr, done.stderr
+    assert (tmp_path / "ck" / "node-1" / "lock").exists() and not events(tmp_path, "node_removed")
+
+
 @pytest.mark.parametrize("interrupts", [1, 2])
 def test_node_of_a_launch_that_was_interrupted_before_its_kill_keeps_its_directory(tmp_path, app, launcher, interrupts):
     words = ["--nodes", 2, "--kill", "node1@100000", "--mpirun", launcher]
