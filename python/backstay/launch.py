@@ -641,13 +641,13 @@ class Supervisor:
         events = self._session_events(self._offset)
         return [e for e in events if e.get("event") == "stuck" and e.get("who") == who]
 
-    def _spares_alone_are_left(self) -> bool:
-        """All ranks wait for a spare equally long, and say so before they leave MPI. The program may go on for long
-        behind that; a spare does not."""
+    def _spares_alone_are_left(self, here: set[int]) -> bool:
+        """All ranks wait for a spare equally long, and say so before they leave MPI. The program, or a script that it
+        is called from, may go on for long behind that; a spare does not."""
         said = self._stuck("spares")
         if not said or time.time() - max(e.get("time", 0) for e in said) < GRACE:
             return False
-        return not {e.get("process") for e in said} & set(guard.job_processes(self._run_id))
+        return not {e.get("process") for e in said} & here
 
     def _look_for_ranks(self, seen: float, process: subprocess.Popen) -> float:
         """When a rank of the launch was last there. A launcher that goes on after the loss of a rank may not notice
@@ -660,7 +660,7 @@ class Supervisor:
         self._most_ranks = max(ranks, self._most_ranks)
         fewer, self._ranks_before = ranks < self._ranks_before, ranks
         elsewhere = self._most_ranks < self._job.processes()  # some may be, or are not there yet
-        if not elsewhere and self._kill_deadline is None and self._spares_alone_are_left():
+        if not elsewhere and self._kill_deadline is None and self._spares_alone_are_left(here):
             say("the job has come to its end, and a spare has not: it is ended.")
             self._kill(process)
         if (fewer or elsewhere) and self._kill_deadline is None and self._stuck():

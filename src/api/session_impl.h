@@ -414,6 +414,7 @@ class Session::Impl {
   std::uint64_t saved_statics_ = 0;  // by the engine before this one
   std::uint64_t next_line_ = 1;      // of that
   std::uint64_t newest_shared_ = 0;  // a whole line, by that
+  bool knows_shared_ = false;        // what the engine has found there was compared with that
   std::uint64_t kills_done_ = 0;     // up to that call of checkpoint()
   bool unplaced_ = false;            // see protects_unplaced()
   bool must_resume_ = false;         // a rank was replaced, and resume() was not called since

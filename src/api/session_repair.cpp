@@ -299,9 +299,11 @@ void Session::Impl::open_with_spares(MPI_Comm comm) {
     api::Journal(0, api::Log::quiet, dir, name).event("left", {api::Journal::number("status", status)});
     api::tell_launcher(cat("left ", status));
   });
-  comm::leaving::where_no_spare_comes([dir = settings_.dir, name = settings_.name] {
+  int number = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &number);
+  comm::leaving::where_no_spare_comes([dir = settings_.dir, name = settings_.name, number] {
     api::Journal(0, api::Log::quiet, dir, name)
-        .event("stuck", {api::Journal::text("who", "spares"), api::Journal::number("process", getpid())});
+        .event("stuck", {api::Journal::text("who", "spares"), api::Journal::number("process", number)});
   });
   make_journal(crew_->rank());  // another loss may come before the session is open
   if (settings_.signals) signals_ = std::make_unique<api::SignalListener>();  // which would end a spare
@@ -415,7 +417,7 @@ void Session::Impl::stop_engine(comm::Alarm& alarm) {
   value_or_throw(engine_->drain());
   captured_before_ += engine_->captured();
   saved_statics_ = engine_->saved_statics();
-  newest_shared_ = engine_->newest_shared().value_or(newest_shared_);
+  if (knows_shared_) newest_shared_ = engine_->newest_shared().value_or(newest_shared_);
   next_line_ = std::max(next_line_, engine_->next_line());        // its opening may not have come that far
   kills_done_ = std::max(kills_done_, engine_->next_call() + 1);  // the others may be a call ahead
   engine_.reset();
@@ -426,10 +428,12 @@ void Session::Impl::stop_engine(comm::Alarm& alarm) {
 void Session::Impl::start_with_crew() {
   while (true) {
     user_comm = crew_->workers();
+    knows_shared_ = false;
     if (!repaired_.empty()) kill_if_asked(api::Kill::in_opening);
     try {
       start(value_or_throw(comm::make_mpi_comm(user_comm, mpi_options())));
       if (!repaired_.empty()) say_what_has_vanished();
+      knows_shared_ = true;
       if (!repaired_.empty()) find_logs();
       if (!repaired_.empty() && settings_.shrink) save_what_fewer_cannot_take();
       return;
@@ -445,7 +449,7 @@ void Session::Impl::say_what_has_vanished() {
   const auto newest = engine_->newest_shared();
   if (!newest) return;
   const auto before = std::exchange(newest_shared_, *newest);
-  if (before == 0 || engine_->found_shared(before) || !repaired_.back().speaks) return;
+  if (before == 0 || *newest >= before || engine_->found_shared(before) || !repaired_.back().speaks) return;
   journal_->insist(cat("line ", before, " was whole at level shared and is not there any more, and ",
                        newest_shared_ == 0 ? "no other line is" : cat("line ", newest_shared_, " is the newest one"),
                        ": was ", settings_.dir,

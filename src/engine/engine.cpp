@@ -247,8 +247,8 @@ std::set<int> levels_not_seen(const Inventory& inventory) {
   return out;
 }
 
-/// What is known of a level that could not be looked at stays as it is: it may be looked at again, and what it has is
-/// not less than it seems.
+/// What is known of a level that could not be looked at stays, beside what is seen in other stores: it may be looked at
+/// again, and has no less than it seems.
 void note_lines_of(const Inventory& inventory, std::vector<Level>& levels) {
   const auto not_seen = levels_not_seen(inventory);
   for (std::size_t i = 0; i < levels.size(); ++i) {
@@ -256,12 +256,15 @@ void note_lines_of(const Inventory& inventory, std::vector<Level>& levels) {
     levels[i].whole.clear();
     levels[i].partial.clear();
     levels[i].unretired.clear();  // as they are found again
+    levels[i].names.clear();
   }
   for (auto it = inventory.candidates.rbegin(); it != inventory.candidates.rend(); ++it) {
-    if (not_seen.contains(it->level)) continue;
     Level& level = levels[static_cast<std::size_t>(it->level)];
+    const auto is_known = [&](const auto& some) { return std::ranges::find(some, it->line) != some.end(); };
+    if (is_known(level.whole) || is_known(level.partial)) continue;
+    if (it->manifest.line == it->line) level.names[it->line] = it->manifest.statics;
     if (it->trouble.empty())
-      level.whole.push_back(it->line);
+      level.whole.insert(std::ranges::upper_bound(level.whole, it->line), it->line);
     else if (it->code != Code::version)
       level.partial.push_back(it->line);
   }

@@ -737,30 +737,74 @@ TEST_F(EngineTest, for_a_small_gain_no_dearer_level_is_read) {
   });
 }
 
+/// Of three ranks, for several jobs.
+using InMemory = std::array<std::shared_ptr<store::Store>, 3>;
+InMemory make_memory() {
+  InMemory memory;
+  for (auto& store : memory) store = store::make_memory_store();
+  return memory;
+}
+
+/// A job of three ranks, each of which has a static region of 50 times its number, which must be that in the end.
+void run_with_a_mesh(const fs::path& dir, const InMemory& memory, const std::vector<LevelConfig>& levels,
+                     const std::function<void(Rank&, std::size_t)>& act) {
+  constexpr int ranks = 3;
+  comm::run_ranks(ranks, [&](comm::Comm& comm) {
+    const auto me = static_cast<std::size_t>(comm.rank());
+    Rank rank(comm, dir, levels, ranks, [&](EngineConfig& config) { config.memory = memory[me]; });
+    std::vector<double> mesh(50, static_cast<double>(me));
+    RegionSpec spec;
+    spec.name = "mesh";
+    spec.type = type_of<double>();
+    spec.view = [&mesh] { return detail::dense_view(mesh.data(), {static_cast<std::int64_t>(mesh.size())}, 8); };
+    spec.reshape = [&mesh](const Extents& shape) {
+      mesh.assign(static_cast<std::size_t>(shape[0]), -1);
+      return detail::dense_view(mesh.data(), {static_cast<std::int64_t>(mesh.size())}, 8);
+    };
+    ASSERT_TRUE(rank.engine->static_regions().add(std::move(spec)).ok());
+    act(rank, me);
+    for (const double x : mesh) EXPECT_EQ(x, static_cast<double>(me));
+    rank.engine.reset();
+  });
+}
+
+/// It names older static regions than the line before it does, which were saved for level shared later than for memory.
+TEST_F(EngineTest, a_line_that_was_saved_from_memory_keeps_its_static_regions_while_it_is_kept) {
+  const InMemory memory = make_memory();
+  const auto in_memory = with_parity(LevelKind::memory, 2, 1);
+  const auto shared = level(LevelKind::shared);
+  const auto go_on = [&](const std::vector<LevelConfig>& levels, std::initializer_list<double> values) {
+    run_with_a_mesh(dir_, memory, levels, [&](Rank& rank, std::size_t) {
+      ASSERT_TRUE(rank.engine->resume().ok());
+      for (const double value : values) rank.write(value);
+      EXPECT_EQ(rank.trouble, "");
+    });
+  };
+  go_on({in_memory}, {1, 2});
+  go_on({in_memory, shared}, {3});
+  go_on({in_memory}, {4, 5});
+  run_with_a_mesh(dir_, memory, {in_memory, shared}, [](Rank& rank, std::size_t) {
+    const auto saved = rank.engine->save_what_memory_holds();
+    ASSERT_TRUE(saved.ok()) << saved.failure().what;
+    EXPECT_EQ(saved->line, 5U);
+  });
+  EXPECT_TRUE(fs::exists(dir_ / "shared/shared-static/line-00000001/manifest"));
+  go_on({shared}, {6});
+  fs::remove(dir_ / "shared/shared/line-00000006/manifest");
+  run_with_a_mesh(dir_, memory, {shared}, [](Rank& rank, std::size_t) {
+    const auto found = rank.engine->resume();
+    ASSERT_TRUE(found.ok()) << found.failure().what;
+    EXPECT_EQ(found->line, 5U);
+    for (const double x : rank.u) EXPECT_EQ(x, 5);
+  });
+}
+
 /// A rank is lost, and another one's memory of the newest line is spoilt: its one parity does not bear both.
 TEST_F(EngineTest, where_the_newest_line_in_memory_proves_damaged_an_older_one_is_saved_at_the_end) {
-  constexpr int ranks = 3;
-  std::array<std::shared_ptr<store::Store>, ranks> memory;
-  for (auto& store : memory) store = store::make_memory_store();
+  InMemory memory = make_memory();
   const auto in_memory = with_parity(LevelKind::memory, 2, 1);
   const auto run = [&](const std::vector<LevelConfig>& levels, const std::function<void(Rank&, std::size_t)>& act) {
-    comm::run_ranks(ranks, [&](comm::Comm& comm) {
-      const auto me = static_cast<std::size_t>(comm.rank());
-      Rank rank(comm, dir_, levels, ranks, [&](EngineConfig& config) { config.memory = memory[me]; });
-      std::vector<double> mesh(50, static_cast<double>(me));
-      RegionSpec spec;
-      spec.name = "mesh";
-      spec.type = type_of<double>();
-      spec.view = [&mesh] { return detail::dense_view(mesh.data(), {static_cast<std::int64_t>(mesh.size())}, 8); };
-      spec.reshape = [&mesh](const Extents& shape) {
-        mesh.assign(static_cast<std::size_t>(shape[0]), -1);
-        return detail::dense_view(mesh.data(), {static_cast<std::int64_t>(mesh.size())}, 8);
-      };
-      ASSERT_TRUE(rank.engine->static_regions().add(std::move(spec)).ok());
-      act(rank, me);
-      for (const double x : mesh) EXPECT_EQ(x, static_cast<double>(me));
-      rank.engine.reset();
-    });
+    run_with_a_mesh(dir_, memory, levels, act);
   };
   run({in_memory}, [](Rank& rank, std::size_t) {
     for (const double value : {1, 2, 3}) rank.write(value);

@@ -94,6 +94,9 @@ struct Level {
   std::vector<std::uint64_t> damaged;    ///< lines that resume had to pass over: retired after the next commit
   std::vector<std::uint64_t> partial;    ///< lines that lack something: retired when they would be surplus if whole
   std::vector<std::uint64_t> unretired;  ///< of the leader: lines whose manifests could not be removed so far
+  /// By line of `whole` and `partial`, where its manifest could be read: the line of the companion that it names; 0:
+  /// none.
+  std::map<std::uint64_t, std::uint64_t> names;
   /// Of a companion, by line: the file that begins with this rank's part, if it was there once.
   std::map<std::uint64_t, std::string> own_files;
   std::size_t spare = 1;  ///< retired directories that stay, so that the pages of their files are used again

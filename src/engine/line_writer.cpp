@@ -73,6 +73,7 @@ class LineWriter {
     }
     BACKSTAY_TRY(commit());
     level_.whole.push_back(checkpoint_.line);
+    level_.names[checkpoint_.line] = checkpoint_.of_statics ? 0 : checkpoint_.static_line;
     if (checkpoint_.of_statics && first_of_group()) level_.own_files[checkpoint_.line] = path();
     std::uint64_t bytes = 0;
     for (const auto& file : facts_) bytes += file.size;
@@ -386,6 +387,10 @@ Result<void> retire_surplus(Level& level, std::size_t keep) {
   std::erase_if(level.partial, [&](auto line) {
     if (line < oldest) lines.push_back(line);
     return line < oldest;
+  });
+  std::erase_if(level.names, [&](const auto& named) {
+    const auto is_there = [&](const auto& some) { return std::ranges::find(some, named.first) != some.end(); };
+    return !is_there(level.whole) && !is_there(level.partial);
   });
   if (!level.leader) return {};
   if (auto mine = check_lock(level); !mine)  // a node that lost its directory has no old lines to remove

@@ -108,6 +108,13 @@ const catalog::Candidate* find_line(const Inventory& inventory, std::ptrdiff_t l
   return nullptr;
 }
 
+/// It may be older than what is there, and may be there by that number.
+void note_rescued(Level& level, std::uint64_t line, std::uint64_t statics) {
+  for (auto* known : {&level.whole, &level.partial, &level.damaged}) std::erase(*known, line);
+  level.whole.insert(std::ranges::upper_bound(level.whole, line), line);
+  level.names[line] = statics;
+}
+
 /// What is there under that number is of the same capture, if it is of the same job; or it was brought there
 /// (`rescued`) for a line that has proved damaged since.
 Result<void> rescue_statics(const catalog::Candidate& line, const Inventory& statics, std::vector<Level>& companions,
@@ -121,7 +128,7 @@ Result<void> rescue_statics(const catalog::Candidate& line, const Inventory& sta
   Level& target = companions[static_cast<std::size_t>(to)];
   const Level& from = companions[static_cast<std::size_t>(line.level)];
   BACKSTAY_TRY(Rescue(*here, statics, from, target, topology, comm).run());
-  target.whole.push_back(here->line);
+  note_rescued(target, here->line, 0);
   rescued.insert(here->line);
   return {};
 }
@@ -135,7 +142,7 @@ Result<void> rescue_line(const catalog::Candidate& line, Inventories& found, std
   const Level& from = levels[static_cast<std::size_t>(line.level)];
   BACKSTAY_TRY(rescue_statics(line, found.statics, companions, to, topology, comm, rescued));
   BACKSTAY_TRY(Rescue(line, found.lines, from, shared, topology, comm).run());
-  shared.whole.push_back(line.line);
+  note_rescued(shared, line.line, line.manifest.statics);
   (void)retire_surplus(shared, shared.config.keep).ok();  // or it takes room; this line is whole
   return {};
 }

@@ -1,6 +1,8 @@
 #include "engine/statics.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <set>
 
 #include "base/text.h"
@@ -18,18 +20,35 @@ std::vector<Level> companions_of(const std::vector<Level>& levels) {
   return out;
 }
 
-std::size_t statics_in_use(const std::vector<std::uint64_t>& statics, const std::vector<std::uint64_t>& lines) {
-  const auto oldest = lines.empty() ? 0 : lines.front();
-  const auto later = std::upper_bound(statics.begin(), statics.end(), oldest);
-  return static_cast<std::size_t>(statics.end() - later) + (later == statics.begin() ? 0 : 1);
+std::uint64_t oldest_static_in_use(const std::vector<std::uint64_t>& statics, const std::vector<std::uint64_t>& lines,
+                                   const std::map<std::uint64_t, std::uint64_t>& names) {
+  auto oldest = std::numeric_limits<std::uint64_t>::max();
+  for (const auto line : lines) {
+    std::uint64_t named = 0;
+    const auto known = names.find(line);
+    const auto later = std::upper_bound(statics.begin(), statics.end(), line);
+    if (known != names.end())
+      named = known->second;
+    else if (later != statics.begin())
+      named = *std::prev(later);
+    if (named > 0) oldest = std::min(oldest, named);
+  }
+  return oldest;
 }
 
 Result<void> retire_statics(Level& companion, const Level& level) {
-  if (companion.whole.empty()) return {};
   auto lines = level.whole;
   lines.insert(lines.end(), level.partial.begin(), level.partial.end());
-  std::sort(lines.begin(), lines.end());
-  BACKSTAY_TRY(retire_surplus(companion, std::max<std::size_t>(1, statics_in_use(companion.whole, lines))));
+  if (companion.whole.empty() || lines.empty()) return {};
+  const auto oldest = oldest_static_in_use(companion.whole, lines, level.names);
+  const auto used = std::ranges::count_if(companion.whole, [&](auto line) { return line >= oldest; });
+  // What lacks something now may be needed when that is there again, as the lines are that name it.
+  const auto held = std::ranges::partition(companion.partial, [&](auto line) { return line < oldest; });
+  const std::vector<std::uint64_t> in_use(held.begin(), held.end());
+  companion.partial.erase(held.begin(), held.end());
+  const auto retired = retire_surplus(companion, std::max<std::size_t>(1, static_cast<std::size_t>(used)));
+  companion.partial.insert(companion.partial.end(), in_use.begin(), in_use.end());
+  BACKSTAY_TRY(retired);
   std::erase_if(companion.own_files, [&](const auto& file) {
     return std::ranges::find(companion.whole, file.first) == companion.whole.end();
   });

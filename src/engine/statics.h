@@ -6,6 +6,7 @@
 // it names, and that one is retired only after every line that names it.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "engine/line_reader.h"
@@ -16,9 +17,11 @@ namespace backstay::engine {
 /// The companions of levels whose stores are made, in the same order.
 std::vector<Level> companions_of(const std::vector<Level>& levels);
 
-/// How many of the newest lines `statics` (ascending) the lines `lines` (ascending) may still name. A line names one
-/// that is not newer than itself, and a later line none that is older. Pure.
-std::size_t statics_in_use(const std::vector<std::uint64_t>& statics, const std::vector<std::uint64_t>& lines);
+/// The oldest of the lines `statics` (ascending) that the lines `lines` may still name; without any, the newest number
+/// there is. What each names is in `names`; one that is not in there may name the newest that is not newer than itself.
+/// A later line may name an older one: one that was saved from memory brings its own. Pure.
+std::uint64_t oldest_static_in_use(const std::vector<std::uint64_t>& statics, const std::vector<std::uint64_t>& lines,
+                                   const std::map<std::uint64_t, std::uint64_t>& names);
 
 /// Takes back the lines of the companion that no line of its level names. Local to each rank, as retire_surplus().
 Result<void> retire_statics(Level& companion, const Level& level);

@@ -2,20 +2,30 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
+
 namespace backstay::engine {
 namespace {
 
-TEST(statics_in_use, are_the_newest_that_is_not_newer_than_the_oldest_line_and_all_after_it) {
-  EXPECT_EQ(statics_in_use({1}, {1, 2, 3}), 1u);
-  EXPECT_EQ(statics_in_use({1, 5}, {4, 5, 6}), 2u) << "line 4 names 1";
-  EXPECT_EQ(statics_in_use({1, 5}, {5, 6}), 1u) << "no line names 1 any more";
-  EXPECT_EQ(statics_in_use({1, 5, 9}, {7, 8}), 2u) << "9 is for lines to come";
-  EXPECT_EQ(statics_in_use({5}, {3, 4}), 1u) << "lines without static regions";
+constexpr auto none = std::numeric_limits<std::uint64_t>::max();
+
+TEST(oldest_static_in_use, is_the_oldest_that_a_line_names) {
+  EXPECT_EQ(oldest_static_in_use({1, 5}, {4, 5, 6}, {{4, 1}, {5, 5}, {6, 5}}), 1U);
+  EXPECT_EQ(oldest_static_in_use({1, 5}, {5, 6}, {{5, 5}, {6, 5}}), 5U) << "no line names 1 any more";
+  EXPECT_EQ(oldest_static_in_use({1, 5}, {9, 10}, {{9, 1}, {10, 5}}), 1U) << "line 9 was saved from memory";
+  EXPECT_EQ(oldest_static_in_use({5}, {3, 4}, {{3, 0}, {4, 0}}), none) << "lines without static regions";
 }
 
-TEST(statics_in_use, without_lines_all_that_are_there_are_for_lines_to_come) {
-  EXPECT_EQ(statics_in_use({1, 5}, {}), 2u);
-  EXPECT_EQ(statics_in_use({}, {1}), 0u);
+TEST(oldest_static_in_use, of_a_line_of_which_nothing_is_known_is_the_newest_that_it_may_name) {
+  EXPECT_EQ(oldest_static_in_use({1}, {1, 2, 3}, {}), 1U);
+  EXPECT_EQ(oldest_static_in_use({1, 5, 9}, {7, 8}, {{8, 5}}), 5U);
+  EXPECT_EQ(oldest_static_in_use({5}, {3, 4}, {}), none);
+}
+
+TEST(oldest_static_in_use, without_lines_is_none) {
+  EXPECT_EQ(oldest_static_in_use({1, 5}, {}, {}), none);
+  EXPECT_EQ(oldest_static_in_use({}, {1}, {}), none);
 }
 
 }  // namespace
