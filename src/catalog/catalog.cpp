@@ -205,6 +205,7 @@ Result<void> retire(store::Store& store, const std::string& level, std::uint64_t
 }
 
 Result<void> give_up(store::Store& store, const std::string& level, std::uint64_t line) {
+  if (has_manifest(store, line_dir(level, line))) return {};  // it is another one that came to be there
   return remove_for_good(store, level, line);
 }
 

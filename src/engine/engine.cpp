@@ -764,6 +764,9 @@ Result<Resumed> Engine::resume(Aside* later) {
     std::erase(levels_[static_cast<std::size_t>(level)].whole, line);
     levels_[static_cast<std::size_t>(level)].damaged.push_back(line);
   }
+  // An earlier resume() of this session may have had to pass over it.
+  auto& came_from = levels_[static_cast<std::size_t>(found->level)];
+  for (auto* known : {&came_from.damaged, &came_from.unretired}) std::erase(*known, found->line);
   resumed_call_ = found->manifest.call;
   decider_.set_call(resumed_call_ == 0 ? 0 : resumed_call_ - 1);
   owed_.assign(owed_.size(), false);

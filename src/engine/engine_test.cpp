@@ -799,6 +799,50 @@ TEST_F(EngineTest, a_line_that_was_saved_from_memory_keeps_its_static_regions_wh
   });
 }
 
+/// The group of the rank whose memory is spoilt has lost nobody, so nothing there is rebuilt.
+TEST_F(EngineTest, a_line_in_memory_is_read_before_it_is_saved_at_the_end) {
+  InMemory memory = make_memory();
+  const auto in_memory = with_parity(LevelKind::memory, 1, 1);
+  run_with_a_mesh(dir_, memory, {in_memory}, [](Rank& rank, std::size_t) {
+    for (const double value : {1, 2, 3}) rank.write(value);
+  });
+  memory[1] = store::make_memory_store();
+  const auto file = memory[2]->open_to_write("memory/line-00000003/rank-00002.h5");
+  ASSERT_TRUE(file.ok());
+  const std::vector<std::byte> spoilt(64, std::byte{0x5a});
+  ASSERT_TRUE((*file)->write_at(8192, spoilt).ok());
+  run_with_a_mesh(dir_, memory, {in_memory, level(LevelKind::shared)}, [](Rank& rank, std::size_t) {
+    const auto saved = rank.engine->save_what_memory_holds();
+    ASSERT_TRUE(saved.ok()) << saved.failure().what;
+    EXPECT_EQ(saved->line, 2U);
+  });
+  run_with_a_mesh(dir_, memory, {level(LevelKind::shared)}, [](Rank& rank, std::size_t) {
+    const auto found = rank.engine->resume();
+    ASSERT_TRUE(found.ok()) << found.failure().what;
+    for (const double x : rank.u) EXPECT_EQ(x, 2);
+  });
+}
+
+TEST_F(EngineTest, a_line_that_comes_back_after_it_was_passed_over_is_kept) {
+  write(2, {level(LevelKind::shared)}, {1, 2});
+  comm::run_ranks(2, [&](comm::Comm& comm) {
+    auto plan = std::make_shared<store::FaultPlan>();
+    Rank rank(comm, dir_, {level(LevelKind::shared)}, 2, [&](EngineConfig& config) {
+      if (comm.rank() == 1) config.wrap_store = with_faults(plan);
+    });
+    for (const std::uint64_t nth : {1, 2}) plan->fail_nth(store::Operation::read, nth, {Code::io, "for a moment"});
+    const auto older = rank.engine->resume();
+    ASSERT_TRUE(older.ok()) << older.failure().what;
+    EXPECT_EQ(older->line, 1U);
+    plan->heal();
+    const auto newest = rank.engine->resume();
+    ASSERT_TRUE(newest.ok()) << newest.failure().what;
+    EXPECT_EQ(newest->line, 2U);
+    rank.write(3);
+  });
+  EXPECT_TRUE(fs::exists(dir_ / "shared/shared/line-00000002/manifest"));
+}
+
 /// A rank is lost, and another one's memory of the newest line is spoilt: its one parity does not bear both.
 TEST_F(EngineTest, where_the_newest_line_in_memory_proves_damaged_an_older_one_is_saved_at_the_end) {
   InMemory memory = make_memory();

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "engine/agree.h"
+#include "engine/data_reader.h"
 #include "engine/line_writer.h"
 #include "engine/parity.h"
 
@@ -23,6 +24,7 @@ class Rescue {
 
   Result<void> run() {
     BACKSTAY_TRY(rebuild_lost());
+    BACKSTAY_TRY(agree(comm_, check_mine()));
     if (auto staged = write_and_stage(); !staged) {
       if (to_.leader && comm_.works()) (void)catalog::give_up(*to_.store, to_.name, line_.line).ok();
       return staged;
@@ -46,6 +48,23 @@ class Rescue {
     if (!rebuilt) return rebuilt.failure();
     if (rebuilt->damaged.empty()) return {};
     return fail(Code::corrupt, rebuilt->damaged.front().second);
+  }
+
+  /// Every byte, before anything there makes room for it: who has lost nobody has not been looked at so far.
+  Result<void> check_mine() const {
+    Bytes bytes;
+    for (std::size_t f = 0; f < line_.manifest.files.size(); ++f) {
+      const auto& source = line_.sources[f].front();
+      if (inventory_.contents[source.store].server != comm_.rank()) continue;
+      auto reader = DataReader::open(*from_.store, catalog::line_dir(from_.name, line_.line) + "/" + source.name,
+                                     line_.manifest.files[f], line_.manifest.job, line_.line);
+      if (!reader) return reader.failure();
+      for (const auto& segment : reader->table().segments) {
+        bytes.resize(segment.bytes);
+        BACKSTAY_TRY(reader->read(segment, bytes));
+      }
+    }
+    return {};
   }
 
   Result<void> write_and_stage() {

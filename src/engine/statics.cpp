@@ -1,7 +1,6 @@
 #include "engine/statics.h"
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <set>
 
@@ -25,12 +24,10 @@ std::uint64_t oldest_static_in_use(const std::vector<std::uint64_t>& statics, co
   auto oldest = std::numeric_limits<std::uint64_t>::max();
   for (const auto line : lines) {
     std::uint64_t named = 0;
-    const auto known = names.find(line);
-    const auto later = std::upper_bound(statics.begin(), statics.end(), line);
-    if (known != names.end())
+    if (const auto known = names.find(line); known != names.end())
       named = known->second;
-    else if (later != statics.begin())
-      named = *std::prev(later);
+    else if (!statics.empty() && statics.front() <= line)
+      named = statics.front();
     if (named > 0) oldest = std::min(oldest, named);
   }
   return oldest;

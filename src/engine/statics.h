@@ -18,7 +18,7 @@ namespace backstay::engine {
 std::vector<Level> companions_of(const std::vector<Level>& levels);
 
 /// The oldest of the lines `statics` (ascending) that the lines `lines` may still name; without any, the newest number
-/// there is. What each names is in `names`; one that is not in there may name the newest that is not newer than itself.
+/// there is. What each names is in `names`; one that is not in there may name any that is not newer than itself.
 /// A later line may name an older one: one that was saved from memory brings its own. Pure.
 std::uint64_t oldest_static_in_use(const std::vector<std::uint64_t>& statics, const std::vector<std::uint64_t>& lines,
                                    const std::map<std::uint64_t, std::uint64_t>& names);

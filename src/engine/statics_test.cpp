@@ -17,9 +17,9 @@ TEST(oldest_static_in_use, is_the_oldest_that_a_line_names) {
   EXPECT_EQ(oldest_static_in_use({5}, {3, 4}, {{3, 0}, {4, 0}}), none) << "lines without static regions";
 }
 
-TEST(oldest_static_in_use, of_a_line_of_which_nothing_is_known_is_the_newest_that_it_may_name) {
+TEST(oldest_static_in_use, of_a_line_of_which_nothing_is_known_is_the_oldest_that_it_may_name) {
   EXPECT_EQ(oldest_static_in_use({1}, {1, 2, 3}, {}), 1U);
-  EXPECT_EQ(oldest_static_in_use({1, 5, 9}, {7, 8}, {{8, 5}}), 5U);
+  EXPECT_EQ(oldest_static_in_use({1, 5, 9}, {7, 8}, {{8, 5}}), 1U);
   EXPECT_EQ(oldest_static_in_use({5}, {3, 4}, {}), none);
 }
 
