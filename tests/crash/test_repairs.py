@@ -1189,7 +1189,7 @@ def test_a_spare_that_stands_still_ends_the_launch_in_which_a_rank_is_lost(tmp_p
 def test_lines_that_have_vanished_from_level_shared_are_missed_behind_a_loss(tmp_path, undisturbed):
     """As where a file system was mounted anew. The job goes on from memory."""
     flags = ["-n", 4, "--spares", 1, "--levels", "memory,shared", "--opt", "memory.redundancy=rs(3,1)", "--opt",
-             "memory.unit=rank", "--every", 5, "--dir", tmp_path / "ck"]  # fmt: skip
+             "memory.unit=rank", "--every", 5, "--opt", "shared.every=250", "--dir", tmp_path / "ck"]  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
     command = [str(word) for word in [*COMMAND, "run", *flags, "--", STEPPER, "600"]]
     with subprocess.Popen(
