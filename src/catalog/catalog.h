@@ -48,7 +48,7 @@ Result<void> prepare(store::Store& store, const std::string& level, std::uint64_
 Result<void> make_room(store::Store& store, const std::string& level, std::uint64_t line);
 /// Removes the line's directory, so that a full store has its room back; one that may not be removed is set aside as by
 /// make_room(), so that no later line takes it. Only for a line whose manifest has not been
-/// renamed in any store.
+/// renamed in any store: where one is, it is of another line of that number, which stays.
 Result<void> give_up(store::Store& store, const std::string& level, std::uint64_t line);
 /// Removes what a recycled directory holds beyond `files`, makes the names of the files durable, and writes
 /// `manifest.part` durably.

@@ -119,6 +119,14 @@ TEST(catalog, a_line_given_up_leaves_nothing) {
   EXPECT_TRUE(give_up(*store, "shared", 1).ok());
 }
 
+TEST(catalog, a_line_that_is_there_is_not_given_up_for_one_of_its_number) {
+  const auto store = store::make_memory_store();
+  ASSERT_TRUE(prepare(*store, "shared", 1).ok());
+  ASSERT_TRUE(store::write_file(*store, line_dir("shared", 1) + "/manifest", text).ok());
+  ASSERT_TRUE(give_up(*store, "shared", 1).ok());
+  EXPECT_TRUE(store::read_file(*store, line_dir("shared", 1) + "/manifest", 1000).ok());
+}
+
 TEST(catalog, a_line_whose_directory_is_gone_can_be_retired) {
   const auto store = store::make_memory_store();
   EXPECT_TRUE(retire(*store, "shared", 7).ok());

@@ -85,7 +85,7 @@ class Crew {
 
   /// No other thread is inside MPI meanwhile, which would spoil agreements (docs/decisions/0011).
   /// Collective among all who live, see above. Bounded by the time-out, but for spares, who wait as long as nobody is
-  /// lost, and from then on for twice as long.
+  /// lost, and from then on for twice as long, or until ranks that did not wait for another spare say that all is done.
   /// Code::timeout: somebody did not come; Code::rank_lost: MPI cannot go on.
   Result<Verdict> meet(Word word);
   /// After a meeting that ends with Fate::lost, before this process ends, bounded by the time-out: until all who live
