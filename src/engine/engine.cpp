@@ -740,13 +740,14 @@ Result<Resumed> Engine::resume(Aside* later) {
     BACKSTAY_TRY(agree(groups_.app(), overwrites ? make_aside(first) : Result<void>{}));
   }
   Aside* const aside = first ? &*first : later;
-  const auto found =
-      put_back_newest(there->lines, levels_, {there->statics, companions_, static_regions_}, config_.topology,
-                      aside != nullptr ? aside->regions() : regions_, read, groups_.app(), hooks_.say);
+  static_lines_.clear();  // memory may hold those of any line now: their bytes tell, before the next line
+  auto found = put_back_newest(there->lines, levels_, {there->statics, companions_, static_regions_}, config_.topology,
+                               aside != nullptr ? aside->regions() : regions_, read, groups_.app(), hooks_.say);
   if (!found) return found.failure();
   if (found->line == 0)
     BACKSTAY_TRY(require_all_stores(*there, groups_.app(), true));  // no line is seen, and may be there
   if (aside != nullptr) {
+    std::erase_if(found->filled, [&](const auto* spec) { return static_regions_.find(spec->name) != spec; });
     aside->keep_only(found->regions);
     aside->left_out = found->left_out;
   }
@@ -757,7 +758,6 @@ Result<Resumed> Engine::resume(Aside* later) {
       hooks_.say(cat("line ", line, " lies at level ", level, ", which is not among the levels of this run, and was ",
                      "passed over: name it in the option levels to go on from there"));
   if (found->line == 0) return Resumed{};
-  static_lines_.clear();  // memory holds those of this line now: the bytes tell where they are, before the next line
   job_.id = found->manifest.job;
   if (found->manifest.statics > 0) config_.saved_statics = static_regions_.changes();
   for (const auto& [level, line] : found->rejected) {

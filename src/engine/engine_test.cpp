@@ -745,6 +745,23 @@ InMemory make_memory() {
   return memory;
 }
 
+/// A static region of 50 times a value.
+struct Mesh {
+  explicit Mesh(double value) : x(50, value) {}
+  RegionSpec spec() {
+    RegionSpec spec;
+    spec.name = "mesh";
+    spec.type = type_of<double>();
+    spec.view = [this] { return detail::dense_view(x.data(), {static_cast<std::int64_t>(x.size())}, 8); };
+    spec.reshape = [this](const Extents& shape) {
+      x.assign(static_cast<std::size_t>(shape[0]), -1);
+      return detail::dense_view(x.data(), {static_cast<std::int64_t>(x.size())}, 8);
+    };
+    return spec;
+  }
+  std::vector<double> x;
+};
+
 /// A job of three ranks, each of which has a static region of 50 times its number, which must be that in the end.
 void run_with_a_mesh(const fs::path& dir, const InMemory& memory, const std::vector<LevelConfig>& levels,
                      const std::function<void(Rank&, std::size_t)>& act) {
@@ -752,18 +769,10 @@ void run_with_a_mesh(const fs::path& dir, const InMemory& memory, const std::vec
   comm::run_ranks(ranks, [&](comm::Comm& comm) {
     const auto me = static_cast<std::size_t>(comm.rank());
     Rank rank(comm, dir, levels, ranks, [&](EngineConfig& config) { config.memory = memory[me]; });
-    std::vector<double> mesh(50, static_cast<double>(me));
-    RegionSpec spec;
-    spec.name = "mesh";
-    spec.type = type_of<double>();
-    spec.view = [&mesh] { return detail::dense_view(mesh.data(), {static_cast<std::int64_t>(mesh.size())}, 8); };
-    spec.reshape = [&mesh](const Extents& shape) {
-      mesh.assign(static_cast<std::size_t>(shape[0]), -1);
-      return detail::dense_view(mesh.data(), {static_cast<std::int64_t>(mesh.size())}, 8);
-    };
-    ASSERT_TRUE(rank.engine->static_regions().add(std::move(spec)).ok());
+    Mesh mesh(static_cast<double>(me));
+    ASSERT_TRUE(rank.engine->static_regions().add(mesh.spec()).ok());
     act(rank, me);
-    for (const double x : mesh) EXPECT_EQ(x, static_cast<double>(me));
+    for (const double x : mesh.x) EXPECT_EQ(x, static_cast<double>(me));
     rank.engine.reset();
   });
 }
@@ -820,6 +829,48 @@ TEST_F(EngineTest, a_line_in_memory_is_read_before_it_is_saved_at_the_end) {
     const auto found = rank.engine->resume();
     ASSERT_TRUE(found.ok()) << found.failure().what;
     for (const double x : rank.u) EXPECT_EQ(x, 2);
+  });
+}
+
+/// Both lines are damaged, so the older one's static regions are what memory holds behind the refusal.
+TEST_F(EngineTest, behind_a_resume_that_failed_a_line_has_the_static_regions_that_memory_holds) {
+  const std::vector<LevelConfig> levels{level(LevelKind::shared)};
+  comm::run_ranks(2, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, levels);
+    Mesh mesh(1);
+    auto& statics = rank.engine->static_regions();
+    ASSERT_TRUE(statics.add(mesh.spec()).ok());
+    rank.write(1);
+    ASSERT_TRUE(statics.remove("mesh").ok());
+    mesh.x.assign(50, 2);
+    ASSERT_TRUE(statics.add(mesh.spec()).ok());
+    rank.write(2);
+    ASSERT_EQ(rank.trouble, "");
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::recursive_directory_iterator(dir_ / "shared/shared"))
+      if (entry.path().extension() == ".h5") files.push_back(entry.path());
+    ASSERT_EQ(files.size(), 4U);
+    if (comm.rank() == 0)
+      for (const auto& file : files) {
+        std::fstream out(file, std::ios::in | std::ios::out | std::ios::binary);
+        out.seekp(8192).write("spoilt by a disk", 16);
+      }
+    ASSERT_TRUE(rank.engine->agree_on({}).ok());
+    ASSERT_FALSE(rank.engine->resume().ok());
+    EXPECT_EQ(mesh.x.front(), 1);
+    rank.write(3);
+    EXPECT_EQ(rank.trouble, "");
+    rank.engine.reset();
+  });
+  comm::run_ranks(2, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, levels);
+    Mesh mesh(0);
+    ASSERT_TRUE(rank.engine->static_regions().add(mesh.spec()).ok());
+    const auto found = rank.engine->resume();
+    ASSERT_TRUE(found.ok()) << found.failure().what;
+    for (const double x : rank.u) EXPECT_EQ(x, 3);
+    for (const double x : mesh.x) EXPECT_EQ(x, 1);
+    rank.engine.reset();
   });
 }
 
@@ -947,6 +998,49 @@ TEST_F(EngineTest, when_nothing_can_be_had_the_refusal_is_the_same_everywhere) {
   });
   EXPECT_EQ(said[0], said[1]);
   EXPECT_NE(said[0].find("rank-00001.h5"), std::string::npos);
+}
+
+/// The rank whose node is lost needs others for each of its regions, and is alone in having two.
+TEST_F(EngineTest, a_rank_that_asks_for_more_regions_than_others_is_served_if_the_program_is_lenient) {
+  std::vector<LevelConfig> levels{level(LevelKind::partner)};
+  comm::run_ranks(3, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, levels, 3);
+    std::vector<double> more(5, comm.rank() + 0.5);
+    rank.add("more", more);
+    rank.write(7);
+    EXPECT_EQ(rank.trouble, "");
+    rank.engine.reset();
+  });
+  fs::remove_all(dir_ / "node-1");
+  comm::run_ranks(3, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, levels, 3, [](EngineConfig& config) { config.lenient = true; });
+    std::vector<double> more(5);
+    if (comm.rank() == 1) rank.add("more", more);
+    const auto found = rank.engine->resume();
+    ASSERT_TRUE(found.ok()) << found.failure().what;
+    for (const double x : rank.u) EXPECT_EQ(x, 7);
+    for (const double x : more) EXPECT_EQ(x, comm.rank() == 1 ? 1.5 : 0);
+    rank.engine.reset();
+  });
+}
+
+TEST_F(EngineTest, static_regions_of_one_rank_that_the_line_has_not_are_the_refusal_of_all) {
+  write(2, {level(LevelKind::shared)}, {1});
+  std::vector<std::string> said(2);
+  comm::run_ranks(2, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, {level(LevelKind::shared)});
+    Mesh mesh(1);
+    if (comm.rank() == 1) {
+      ASSERT_TRUE(rank.engine->static_regions().add(mesh.spec()).ok());
+    }
+    const auto found = rank.engine->resume();
+    ASSERT_FALSE(found.ok());
+    EXPECT_EQ(found.failure().code, Code::mismatch);
+    said[static_cast<std::size_t>(comm.rank())] = found.failure().what;
+    rank.engine.reset();
+  });
+  EXPECT_EQ(said[0], said[1]);
+  EXPECT_NE(said[1].find("'mesh' is protected as static"), std::string::npos) << said[1];
 }
 
 TEST_F(EngineTest, ranks_that_protect_different_regions_are_told_so_and_lose_nothing) {

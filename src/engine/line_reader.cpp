@@ -152,17 +152,20 @@ class LineReader {
   Result<void> fill(const Plans& plans, bool keep_equal, BadFiles& bad, std::string& read) {
     filled_.clear();
     bool remote = false;
+    std::size_t rounds = plans.specs.size();
     if (!plans.own) {
-      const auto any = comm_.all_max({needs_others(plans.plans) ? 1 : 0});
-      if (!any) return any.failure();
-      remote = (*any)[0] != 0;
+      const auto all = comm_.all_max({needs_others(plans.plans) ? 1 : 0, static_cast<std::int64_t>(rounds)});
+      if (!all) return all.failure();
+      remote = (*all)[0] != 0;
+      if (remote) rounds = static_cast<std::size_t>((*all)[1]);
     }
     Result<void> filled;
-    for (std::size_t i = 0; i < plans.specs.size(); ++i) {
+    for (std::size_t i = 0; i < rounds; ++i) {
       fetched_.clear();
-      if (remote) BACKSTAY_TRY(fetch(plans.plans[i], bad));
+      const bool is_mine = i < plans.specs.size();  // another rank may protect more of what the line has
+      if (remote) BACKSTAY_TRY(fetch(is_mine ? plans.plans[i] : RegionPlan{}, bad));
       // A rank that cannot go on still serves the others, which wait for it in the next fetch.
-      if (!filled || (keep_equal && is_in_memory(*plans.specs[i], plans.plans[i]))) continue;
+      if (!is_mine || !filled || (keep_equal && is_in_memory(*plans.specs[i], plans.plans[i]))) continue;
       if (read.empty() && !plans.specs[i]->save) read = plans.specs[i]->name;
       filled = fill_region(*plans.specs[i], plans.plans[i], bad);
     }
@@ -748,14 +751,15 @@ Result<Attempt> put_back_statics(const catalog::Candidate& line, const std::stri
                                  comm::Comm& comm, const Say& say) {
   const auto number = line.manifest.statics;
   if (number == 0) {
-    if (statics.regions.specs().empty()) return Attempt{true, {}};
-    if (options.lenient) {
+    const bool has_some = !statics.regions.specs().empty();
+    if (has_some && options.lenient)
       say(cat(name, ": the line has no static regions, so those of this program are left as they are"));
-      return Attempt{true, {}};
-    }
-    return fail(Code::mismatch, name, ": region '", statics.regions.specs().front().name,
-                "' is protected as static, and the line has no static regions: protect it as it was when the line was "
-                "saved");
+    BACKSTAY_TRY(agree(comm, !has_some || options.lenient
+                                 ? Result<void>{}
+                                 : fail(Code::mismatch, name, ": region '", statics.regions.specs().front().name,
+                                        "' is protected as static, and the line has no static regions: protect it as "
+                                        "it was when the line was saved")));
+    return Attempt{true, {}};
   }
   options.keep_equal = options.of_statics = true;
   options.others = &regions;
