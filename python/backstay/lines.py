@@ -213,6 +213,7 @@ class Manifest:
     files: tuple
     groups: tuple = ()
     statics: int = 0  # the line of the level's companion that has the static regions; 0: there are none
+    statics_time: float | None = None  # when that was saved
 
     def group_of(self, rank: int) -> ParityGroup | None:
         return next((group for group in self.groups if rank in group.members[: group.owners]), None)
@@ -266,6 +267,7 @@ def _manifest_from(f: _Fields) -> Manifest:
         files=files,
         groups=groups,
         statics=f.number("statics", 1, f.number("line")) if "statics" in f.value else 0,
+        statics_time=f.seconds("statics_time") if "statics_time" in f.value else None,
     )
 
 
@@ -917,6 +919,8 @@ def _join(line: Line, statics: Line | None) -> None:
     why = "it is not there" if statics is None else statics.why
     if not why and statics.manifest.job != line.manifest.job:
         why = "it is of another job"
+    if not why and line.manifest.statics_time not in (None, statics.manifest.time):
+        why = "it is another one of that number, saved at another time"
     if why and not line.why:
         line.why = f"line {line.manifest.statics} ({line.level}-static), which has its static regions: {why}"
     if statics is not None:

@@ -200,6 +200,8 @@ Result<std::uint64_t> Background::write_at(std::size_t i, Checkpoint& checkpoint
     return written;
   }
   checkpoint.static_line = checkpoint.statics.empty() ? 0 : checkpoint.statics[i];
+  const auto time = statics_[i].times.find(checkpoint.static_line);
+  checkpoint.static_time = time == statics_[i].times.end() ? 0 : time->second;
   const auto own_file = statics_[i].own_files.find(checkpoint.static_line);
   checkpoint.static_file = own_file == statics_[i].own_files.end() ? "" : own_file->second;
   const auto& whole = statics_[i].whole;

@@ -252,17 +252,22 @@ std::set<int> levels_not_seen(const Inventory& inventory) {
 void note_lines_of(const Inventory& inventory, std::vector<Level>& levels) {
   const auto not_seen = levels_not_seen(inventory);
   for (std::size_t i = 0; i < levels.size(); ++i) {
-    if (not_seen.contains(static_cast<int>(i))) continue;
+    levels[i].seen = !not_seen.contains(static_cast<int>(i));
+    if (!levels[i].seen) continue;
     levels[i].whole.clear();
     levels[i].partial.clear();
     levels[i].unretired.clear();  // as they are found again
     levels[i].names.clear();
+    levels[i].times.clear();
   }
   for (auto it = inventory.candidates.rbegin(); it != inventory.candidates.rend(); ++it) {
     Level& level = levels[static_cast<std::size_t>(it->level)];
     const auto is_known = [&](const auto& some) { return std::ranges::find(some, it->line) != some.end(); };
     if (is_known(level.whole) || is_known(level.partial)) continue;
-    if (it->manifest.line == it->line) level.names[it->line] = it->manifest.statics;
+    if (it->manifest.line == it->line) {
+      level.names[it->line] = it->manifest.statics;
+      level.times[it->line] = it->manifest.time;
+    }
     if (it->trouble.empty())
       level.whole.insert(std::ranges::upper_bound(level.whole, it->line), it->line);
     else if (it->code != Code::version)
@@ -733,6 +738,9 @@ Result<Resumed> Engine::resume(Aside* later) {
   ReadOptions read;
   read.lenient = config_.lenient;
   read.cannot_write = hooks_.cannot_write_rebuilt;
+  read.statics_are_damaged = [this](int level, std::uint64_t line) {
+    companions_[static_cast<std::size_t>(level)].distrusted.insert(line);
+  };
   read.had_statics = config_.saved_statics > 0 && config_.saved_statics == static_regions_.changes();
   std::optional<Aside> first;  // an older line may need what the beginning made, which a damaged one would overwrite
   if (there->lines.candidates.size() > 1) {
@@ -760,13 +768,13 @@ Result<Resumed> Engine::resume(Aside* later) {
   if (found->line == 0) return Resumed{};
   job_.id = found->manifest.job;
   if (found->manifest.statics > 0) config_.saved_statics = static_regions_.changes();
+  // What an earlier resume() of this session had to pass over was tried again, or need not be: it may be whole.
+  for (auto& level : levels_) level.damaged.clear();
   for (const auto& [level, line] : found->rejected) {
     std::erase(levels_[static_cast<std::size_t>(level)].whole, line);
     levels_[static_cast<std::size_t>(level)].damaged.push_back(line);
   }
-  // An earlier resume() of this session may have had to pass over it.
-  auto& came_from = levels_[static_cast<std::size_t>(found->level)];
-  for (auto* known : {&came_from.damaged, &came_from.unretired}) std::erase(*known, found->line);
+  std::erase(levels_[static_cast<std::size_t>(found->level)].unretired, found->line);
   resumed_call_ = found->manifest.call;
   decider_.set_call(resumed_call_ == 0 ? 0 : resumed_call_ - 1);
   owed_.assign(owed_.size(), false);
@@ -804,7 +812,7 @@ Result<Rescued> Engine::save_what_memory_holds() {
   auto found = take_inventory(levels_, companions_, {}, groups_.app());
   if (!found) return found.failure();
   note_lines(*found);
-  return rescue(*found, levels_, companions_, config_.topology, groups_.app());
+  return rescue(*found, levels_, companions_, config_.topology, groups_.app(), hooks_.say);
 }
 
 Result<Level*> Engine::level_of_logs() {

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -97,9 +98,17 @@ struct Level {
   /// By line of `whole` and `partial`, where its manifest could be read: the line of the companion that it names; 0:
   /// none.
   std::map<std::uint64_t, std::uint64_t> names;
+  bool seen = true;  ///< all its stores could be looked at: `whole` and `partial` lack no line that is there
+  /// Of a companion, by line: when it was saved, where that is known.
+  std::map<std::uint64_t, double> times;
+  /// Of a companion: lines of which a resume found something damaged. No new line names them.
+  std::set<std::uint64_t> distrusted;
   /// Of a companion, by line: the file that begins with this rank's part, if it was there once.
   std::map<std::uint64_t, std::string> own_files;
   std::size_t spare = 1;  ///< retired directories that stay, so that the pages of their files are used again
 };
+
+/// Nothing is written or removed where another job may be at work.
+inline Result<void> check_lock(const Level& level) { return level.lock ? level.lock->check() : Result<void>{}; }
 
 }  // namespace backstay::engine

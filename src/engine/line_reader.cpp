@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <new>
 #include <optional>
 #include <set>
 
@@ -172,7 +173,29 @@ class LineReader {
     return filled;
   }
 
+  /// This rank's share of all files, their HDF5 metadata too. What cannot be read goes to `bad`.
+  Result<void> read_all(BadFiles& bad) {
+    try {
+      for (std::size_t f = 0; f < chosen_.size(); ++f)
+        if (reading_rank(f) == comm_.rank())
+          if (const auto read = read_file(f); !read) bad[{f, chosen_[f]}] = read.failure().what;
+    } catch (const std::bad_alloc&) {
+      return fail(Code::limit, "no memory is left to read it");
+    }
+    return {};
+  }
+
  private:
+  Result<void> read_file(std::size_t f) {
+    BACKSTAY_TRY(open(f));
+    BACKSTAY_TRY(readers_[f]->check_frame());
+    for (const auto& segment : readers_[f]->table().segments) {
+      scratch_.resize(static_cast<std::size_t>(segment.bytes));
+      BACKSTAY_TRY(readers_[f]->read(segment, scratch_));
+    }
+    return {};
+  }
+
   [[nodiscard]] int server(std::size_t file) const { return inventory_.contents[chosen_[file].store].server; }
   [[nodiscard]] bool shared() const { return level_.config.kind == LevelKind::shared; }
 
@@ -359,6 +382,7 @@ struct Attempt {
   std::vector<NotThere> left_out = {};         ///< of which it says that it has not all
   std::vector<const RegionSpec*> filled = {};  ///< whose memory was filled
   bool no_room = false;                        ///< what parity gives could not be written: a full disk
+  bool is_damaged = false;                     ///< some file is, and was not rebuilt
 };
 
 /// From the tables of all files.
@@ -505,18 +529,11 @@ class Attempts {
   Result<Attempt> run(const region::RegionSet& regions, const ReadOptions& options) {
     LineReader reader(line_, inventory_, levels_, topology_, comm_);
     std::string read;
-    if (!line_.groups.empty() && (!lost_members(line_, {}, {}).empty() || lacks_manifest(line_, inventory_.contents))) {
-      // Also what no data need: the next loss may come before the next line.
-      const auto rebuilt = rebuild_lost(options);
-      if (!rebuilt) return rebuilt.failure();
-    }
+    BACKSTAY_TRY(rebuild_first(options));
     while (true) {
-      if (!reader.choose(bad_)) {
-        const auto rebuilt = rebuild_lost(options);
-        if (!rebuilt) return rebuilt.failure();
-        if (!*rebuilt) return Attempt{.trouble = trouble(), .no_room = no_room_};
-        continue;
-      }
+      const auto there = find_files(reader, options);
+      if (!there) return there.failure();
+      if (!*there) return Attempt{.trouble = trouble(), .no_room = no_room_, .is_damaged = true};
       const std::size_t known = bad_.size();
       auto plans = make_plans(reader, regions, line_.manifest, options, comm_, bad_);
       if (!plans) return fail(plans.failure().code, what_, ": ", plans.failure().what);
@@ -531,13 +548,60 @@ class Attempts {
                        read,
                        regions_in(*plans),
                        left_out_of(*plans, line_.manifest.ranks == comm_.size()),
-                       reader.filled()};
-      for (const auto& [key, why] : bad_)
-        if (key.second == reader.source(key.first)) say_(cat(what_, ": ", why, "; looking for another copy"));
+                       reader.filled(),
+                       false,
+                       !bad_.empty()};
+      say_what_is_bad(reader);
+    }
+  }
+
+  /// Collective: as run(), but all bytes are read, to nowhere.
+  Result<catalog::Candidate> read_through() {
+    LineReader reader(line_, inventory_, levels_, topology_, comm_);
+    BACKSTAY_TRY(rebuild_first({}));
+    while (true) {
+      const auto there = find_files(reader, {});
+      if (!there) return there.failure();
+      if (!*there) return fail(Code::corrupt, what_, ": ", trouble());
+      const std::size_t known = bad_.size();
+      BadFiles mine;
+      const auto read = reader.read_all(mine);
+      BACKSTAY_TRY(share(comm_, read, mine, bad_));
+      if (bad_.size() == known) return with_good_files();
+      say_what_is_bad(reader);
     }
   }
 
  private:
+  /// Also what no data need: the next loss may come before the next line.
+  Result<void> rebuild_first(const ReadOptions& options) {
+    if (line_.groups.empty() || (lost_members(line_, {}, {}).empty() && !lacks_manifest(line_, inventory_.contents)))
+      return {};
+    const auto rebuilt = rebuild_lost(options);
+    return rebuilt ? Result<void>{} : rebuilt.failure();
+  }
+
+  /// Collective: a source for every file, rebuilt where none is left. False: it cannot be had.
+  Result<bool> find_files(LineReader& reader, const ReadOptions& options) {
+    while (!reader.choose(bad_)) {
+      auto rebuilt = rebuild_lost(options);
+      if (!rebuilt || !*rebuilt) return rebuilt;
+    }
+    return true;
+  }
+
+  void say_what_is_bad(const LineReader& reader) const {
+    for (const auto& [key, why] : bad_)
+      if (key.second == reader.source(key.first)) say_(cat(what_, ": ", why, "; looking for another copy"));
+  }
+
+  [[nodiscard]] catalog::Candidate with_good_files() const {
+    auto line = line_;
+    for (std::size_t f = 0; f < line.sources.size(); ++f)
+      std::erase_if(line.sources[f], [&](const auto& source) { return bad_.contains({f, source}); });
+    return line;
+  }
+
   [[nodiscard]] std::string trouble() const {
     if (!trouble_.empty()) return trouble_;
     return bad_.empty() ? std::string() : bad_.begin()->second;
@@ -697,6 +761,8 @@ void look_for_statics(catalog::Candidate& line, const Inventory& statics, const 
     trouble = found->trouble;
   else if (found->manifest.job != line.manifest.job)
     trouble = "it is of another job";
+  else if (line.manifest.statics_time != 0 && line.manifest.statics_time != found->manifest.time)
+    trouble = "it is another one of that number, saved at another time";
   line.complete = line.complete && found != nullptr && found->complete;
   if (trouble.empty()) return;
   line.code = found != nullptr && found->code != Code::ok ? found->code : Code::corrupt;
@@ -791,6 +857,8 @@ Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Le
     std::string trouble = line.trouble;
     if (trouble.empty()) {
       auto attempt = put_back_statics(line, what, statics, regions, topology, options, comm, say);
+      if (attempt && attempt->is_damaged && options.statics_are_damaged)
+        options.statics_are_damaged(line.level, line.manifest.statics);
       if (attempt && attempt->done) {
         auto filled = std::move(attempt->filled);
         auto of_line = options;
@@ -827,6 +895,12 @@ Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Le
           ? "; if nodes, disks or permissions are missing, start the job again where they are; else see `backstay "
             "verify`, and move the directory away to start afresh"
           : "; they were in memory alone: start the job again, from its beginning");
+}
+
+Result<catalog::Candidate> read_through(const catalog::Candidate& line, const Inventory& inventory,
+                                        const std::vector<Level>& levels, const Topology& topology, comm::Comm& comm,
+                                        const Say& say) {
+  return Attempts(line, inventory, levels, topology, comm, say).read_through();
 }
 
 Result<Damage> check_all(const Inventory& inventory, const std::vector<Level>& levels, comm::Comm& comm) {

@@ -73,6 +73,8 @@ struct ReadOptions {
   const region::RegionSet* others = nullptr;  ///< what the program protects in the other way
   bool had_statics = false;  ///< as this process has saved or put back the static regions, they should be
   std::function<void(const Failure&)> cannot_write = {};  ///< see rebuild()
+  /// Called alike on every rank where a file of static regions (level, line) is damaged and was not rebuilt.
+  std::function<void(int, std::uint64_t)> statics_are_damaged = {};
 };
 
 /// Collective. Puts back the newest line that can be had: a file that is missing, truncated or altered is read from
@@ -84,6 +86,13 @@ struct ReadOptions {
 Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Level>& levels, const Statics& statics,
                                 const Topology& topology, const region::RegionSet& regions, const ReadOptions& options,
                                 comm::Comm& comm, const Say& say);
+
+/// Collective: reads every byte of every file of a line of `levels` that is without trouble. What is lost or damaged is
+/// looked for in a copy, or rebuilt from parity; returned is the line with the files that are good. Code::corrupt, on
+/// every rank the same: they are not all to be had; nothing has changed.
+Result<catalog::Candidate> read_through(const catalog::Candidate& line, const Inventory& inventory,
+                                        const std::vector<Level>& levels, const Topology& topology, comm::Comm& comm,
+                                        const Say& say);
 
 struct Damage {
   std::uint64_t lines = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "base/crc32c.h"
 #include "base/text.h"
@@ -23,9 +24,6 @@ struct FileFacts {
 
 /// In place of where a rank's area begins: its file is not to be opened.
 constexpr std::uint64_t not_open = UINT64_MAX;
-
-/// Nothing is written or removed where another job may be at work.
-Result<void> check_lock(const Level& level) { return level.lock ? level.lock->check() : Result<void>{}; }
 
 /// Messages to and from several ranks at once.
 class Exchanges {
@@ -74,6 +72,7 @@ class LineWriter {
     BACKSTAY_TRY(commit());
     level_.whole.push_back(checkpoint_.line);
     level_.names[checkpoint_.line] = checkpoint_.of_statics ? 0 : checkpoint_.static_line;
+    if (checkpoint_.of_statics) level_.times[checkpoint_.line] = checkpoint_.time;
     if (checkpoint_.of_statics && first_of_group()) level_.own_files[checkpoint_.line] = path();
     std::uint64_t bytes = 0;
     for (const auto& file : facts_) bytes += file.size;
@@ -304,8 +303,17 @@ class LineWriter {
   }
 
   [[nodiscard]] format::Manifest manifest() const {
-    format::Manifest m{job_.id,          checkpoint_.line, level_.name, comm_.size(), checkpoint_.call,
-                       checkpoint_.time, job_.program,     {},          parity_,      checkpoint_.static_line};
+    format::Manifest m{job_.id,
+                       checkpoint_.line,
+                       level_.name,
+                       comm_.size(),
+                       checkpoint_.call,
+                       checkpoint_.time,
+                       job_.program,
+                       {},
+                       parity_,
+                       checkpoint_.static_line,
+                       checkpoint_.static_time};
     const bool on_nodes = level_.config.kind == LevelKind::local || level_.config.kind == LevelKind::partner;
     for (std::size_t g = 0; g < level_.groups.size(); ++g) {
       format::DataFile file;
@@ -378,6 +386,7 @@ Result<std::uint64_t> write_line(Level& level, Checkpoint& checkpoint, const Job
 }
 
 Result<void> retire_surplus(Level& level, std::size_t keep) {
+  for (auto line : level.damaged) std::erase(level.whole, line);
   auto lines = catalog::surplus(level.whole, keep);
   for (auto line : lines) std::erase(level.whole, line);
   lines.insert(lines.end(), level.damaged.begin(), level.damaged.end());
@@ -393,12 +402,14 @@ Result<void> retire_surplus(Level& level, std::size_t keep) {
     return !is_there(level.whole) && !is_there(level.partial);
   });
   if (!level.leader) return {};
-  if (auto mine = check_lock(level); !mine)  // a node that lost its directory has no old lines to remove
-    return mine.failure().code == Code::not_found ? Result<void>{} : mine;
+  level.unretired.insert(level.unretired.end(), lines.begin(), lines.end());
+  if (auto mine = check_lock(level); !mine) {
+    if (mine.failure().code != Code::not_found) return mine;
+    level.unretired.clear();  // a node that lost its directory has no old lines to remove
+    return {};
+  }
   Result<void> outcome;
-  lines.insert(lines.end(), level.unretired.begin(), level.unretired.end());
-  level.unretired.clear();
-  for (auto line : lines) {
+  for (auto line : std::exchange(level.unretired, {})) {
     auto retired = catalog::retire(*level.store, level.name, line);
     if (retired) continue;
     if (retired.failure().code != Code::permission) level.unretired.push_back(line);  // that may pass

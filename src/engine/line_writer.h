@@ -22,6 +22,7 @@ struct Checkpoint {
   bool of_statics = false;             ///< of the static regions, for the levels' companions (engine/statics.h)
   std::vector<std::uint64_t> statics;  ///< for each level the line of its static regions; empty, or 0: there are none
   std::uint64_t static_line = 0;       ///< of those, at the level where it is being written
+  double static_time = 0;              ///< when that was saved; 0: not known
   std::string static_file;             ///< of that one: see Level::own_files
 };
 

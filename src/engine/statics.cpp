@@ -34,6 +34,7 @@ std::uint64_t oldest_static_in_use(const std::vector<std::uint64_t>& statics, co
 }
 
 Result<void> retire_statics(Level& companion, const Level& level) {
+  if (!level.seen) return {};  // what lies there names some of them
   auto lines = level.whole;
   lines.insert(lines.end(), level.partial.begin(), level.partial.end());
   if (companion.whole.empty() || lines.empty()) return {};
@@ -113,8 +114,8 @@ Result<std::vector<std::uint64_t>> find_equal(const Inventory& inventory, std::v
     const auto newest = std::find_if(inventory.candidates.begin(), inventory.candidates.end(),
                                      [&](const auto& line) { return line.level == static_cast<int>(i); });
     if (newest == inventory.candidates.end() || !newest->trouble.empty() || !newest->complete ||
-        newest->manifest.job != job || newest->manifest.ranks != comm.size() ||
-        !lies_apart(*newest, inventory, companions[i], topology))
+        newest->manifest.job != job || companions[i].distrusted.contains(newest->line) ||
+        newest->manifest.ranks != comm.size() || !lies_apart(*newest, inventory, companions[i], topology))
       continue;
     lines[i] = newest->line;
     differs[i] = captured && has_here(*newest, inventory, companions[i], topology, memory, comm.rank()) ? 0 : 1;

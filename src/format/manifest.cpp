@@ -95,6 +95,12 @@ void check_groups(const Manifest& m) {
   if (!sizes.empty()) throw BadJson{cat("rank ", sizes.begin()->first, " is in no parity group")};
 }
 
+double seconds(const Json& json, const char* key) {
+  const Json& value = member(json, key);
+  if (!value.is_number() || !std::isfinite(value.get<double>())) throw BadJson{cat("'", key, "' is not a number")};
+  return value.get<double>();
+}
+
 Manifest manifest_from_json(const Json& json) {
   Manifest m;
   m.job = text(json, "job");
@@ -103,9 +109,7 @@ Manifest manifest_from_json(const Json& json) {
   m.ranks = static_cast<int>(number(json, "ranks", std::numeric_limits<int>::max()));
   m.call = number(json, "call", any);
   m.program = text(json, "program");
-  const Json& time = member(json, "time");
-  if (!time.is_number() || !std::isfinite(time.get<double>())) throw BadJson{"'time' is not a number"};
-  m.time = time.get<double>();
+  m.time = seconds(json, "time");
   const Json& files = member(json, "files");
   if (!files.is_array()) throw BadJson{"'files' is not a list"};
   std::set<int> seen;
@@ -118,6 +122,7 @@ Manifest manifest_from_json(const Json& json) {
   if (json.contains("statics")) {
     m.statics = number(json, "statics", any);
     if (m.statics == 0 || m.statics > m.line) throw BadJson{"its static regions are in no line, or in a later one"};
+    if (json.contains("statics_time")) m.statics_time = seconds(json, "statics_time");
   }
   if (!json.contains("groups")) return m;
   const Json& groups = member(json, "groups");
@@ -140,6 +145,7 @@ Bytes encode_manifest(const Manifest& m) {
   Json json{{"job", m.job},   {"line", m.line}, {"level", m.level},     {"ranks", m.ranks},
             {"call", m.call}, {"time", m.time}, {"program", m.program}, {"files", std::move(files)}};
   if (m.statics > 0) json["statics"] = m.statics;
+  if (m.statics > 0 && m.statics_time != 0) json["statics_time"] = m.statics_time;
   for (const auto& g : m.groups) {
     Json headers = Json::array();
     for (const auto sum : g.headers) headers.push_back(hex8(sum));

@@ -46,6 +46,7 @@ struct Manifest {
   std::vector<DataFile> files;
   std::vector<GroupOfParity> groups;  ///< empty: no parity
   std::uint64_t statics = 0;          ///< line of the level's companion that has the static regions; 0: there are none
+  double statics_time = 0;            ///< `time` of that line; 0: not known
   bool operator==(const Manifest&) const = default;
 };
 

@@ -27,6 +27,17 @@ TEST(manifest, comes_back_as_it_was) {
   EXPECT_EQ(*back, sample());
 }
 
+TEST(manifest, what_it_says_of_static_regions_comes_back) {
+  auto m = sample();
+  m.statics = 41;
+  for (const double time : {0.0, 1764367692.123457}) {
+    m.statics_time = time;
+    const auto back = decode_manifest(encode_manifest(m));
+    ASSERT_TRUE(back.ok()) << back.failure().what;
+    EXPECT_EQ(*back, m);
+  }
+}
+
 /// Four ranks on four nodes; the third group member of the second group holds parity only.
 Manifest with_groups() {
   Manifest m{"0123456789abcdef", 42, "local", 4, 7, 1234.5, "p", {}, {}};
