@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import signal
 import statistics
@@ -42,6 +43,15 @@ class Kind:
     flags: list[str]
     lost: str  # as --kill names it; A_SPARE; empty: a file is damaged between two launches
     again: bool  # by a launch
+
+
+ALL = ",".join(f"{rank}@65" for rank in range(RANKS))
+
+
+def of_racks(nodes: int) -> list[str]:
+    """The flags of a level whose groups have their members in different racks, of two nodes each."""
+    racks = "/".join(f"{node}-{node + 1}" for node in range(0, nodes, 2))
+    return ["--levels", "local", "--opt", "local.redundancy=rs(2,1)", "--opt", f"local.unit=nodes:{racks}"]
 
 
 KINDS = [
@@ -74,6 +84,17 @@ KINDS = [
         "node2@65,node5@65",
         True,
     ),
+    Kind(
+        "two nodes",
+        "local rs(2,2)",
+        ["--levels", "local", "--opt", "local.redundancy=rs(2,2)"],
+        "node2@65,node5@65",
+        False,
+    ),
+    Kind("a rack of two nodes", "local rs(2,1) over racks", of_racks(RANKS + 2), "node2@65,node3@65", False),
+    Kind("a rack of two nodes", "local rs(2,1) over racks", of_racks(RANKS), "node2@65,node3@65", True),
+    Kind("all ranks at once", "shared", ["--levels", "shared"], ALL, False),
+    Kind("all ranks at once", "shared", ["--levels", "shared"], ALL, True),
     Kind("a node", "shared", ["--levels", "shared"], "node3@65", True),
     Kind("a damaged file", "partner", ["--levels", "partner"], "", True),
     Kind("a damaged file", "local rs(3,1)", ["--levels", "local", "--opt", "local.redundancy=rs(3,1)"], "", True),
@@ -168,9 +189,10 @@ def of_damage(program: Path, kind: Kind, directory: Path) -> tuple[float, float]
 
 def run(options: argparse.Namespace) -> list[dict]:
     """Rows for `./dev bench`; the kinds take turns."""
-    figures = [[] for _ in KINDS]
+    kinds = [kind for kind in KINDS if re.search(options.only, f"{kind.what}, {kind.level}")]
+    figures = [[] for _ in kinds]
     for _ in range(options.turns):
-        for kind, of_kind in zip(KINDS, figures, strict=True):
+        for kind, of_kind in zip(kinds, figures, strict=True):
             with tempfile.TemporaryDirectory(prefix="backstay-failures.", dir="/dev/shm") as place:
                 measure = measure_of(kind)
                 of_kind.append(measure(options.program, kind, Path(place) / "ck"))
@@ -180,7 +202,7 @@ def run(options: argparse.Namespace) -> list[dict]:
             "again": kind.again, "turns": of_kind, "stood_still": statistics.median(still for still, _ in of_kind),
             "lost_work": statistics.median([lost for _, lost in of_kind if lost is not None] or [0.0]),
         }
-        for kind, of_kind in zip(KINDS, figures, strict=True)
+        for kind, of_kind in zip(kinds, figures, strict=True)
     ]  # fmt: skip
 
 
@@ -204,6 +226,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     build = Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", ROOT / "build" / "release"))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--only", default="", metavar="RE", help="kinds of loss and level with this in them")
     parser.add_argument("--program", type=Path, default=build / "apps" / "tgv" / "tgv")
     return parser.parse_args(arguments)
 
