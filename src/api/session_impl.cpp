@@ -937,15 +937,20 @@ bool Session::Impl::close() {
   }
   if (signals_ && api::SignalListener::ends_the_process())
     journal_->say("a signal that asked for the end came after the last checkpoint(): it ends the program now");
-  const double by_first = counters_.taken < 2 ? counters_.blocked_seconds : blocked_by_first_;
+  let_spares_go();
+  if (!is_lost_) say_that_it_ended();
+  return waited.ok();
+}
+
+/// For `backstay run`, whose launcher may have status 0 wherever it has none.
+void Session::Impl::say_that_it_ended() const {
 #if BACKSTAY_HAVE_MPI
   if (crew_ && rank == 0 && std::uncaught_exceptions() == 0) api::tell_launcher("end");
 #endif
+  const double by_first = counters_.taken < 2 ? counters_.blocked_seconds : blocked_by_first_;
   journal_->event(stopping() ? "stop" : "end", {api::Journal::number("taken", static_cast<double>(counters_.taken)),
                                                 api::Journal::number("blocked_seconds", counters_.blocked_seconds),
                                                 api::Journal::number("blocked_by_first_seconds", by_first)});
-  let_spares_go();
-  return waited.ok();
 }
 
 Session::Impl::~Impl() = default;

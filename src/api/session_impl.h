@@ -105,6 +105,7 @@ class Session::Impl {
   [[nodiscard]] bool is_in_call() const { return in_call_ || in_init_; }
   [[nodiscard]] bool is_calling_back() const { return in_call_; }
   void say_not_closed() const;
+  void say_that_it_ended() const;
   /// What the program gives to be called may not call the session.
   void guard(RegionSpec& spec);
   /// A line is put back, at the place, into what was protected when the way began.

@@ -379,7 +379,9 @@ void Session::Impl::let_spares_go() {
                                                      ? " lost as the session was opened: start the job again"
                                                      : " lost after the end of loop(): what was still to be done there "
                                                        "is not done"));
-    if (is_lost_) crew_->part();
+    if (!is_lost_) return;
+    api::fail_at_exit();  // what is still to be done may be done by nobody
+    crew_->part();
     return;
   }
 }

@@ -9,6 +9,7 @@
  * LOOPER_RETURNS=PROCESS,STEP: the body of that one, or with PROCESS -1 of all, returns an error at that step.
  * LOOPER_MERGES=FILE: all merge an intercommunicator at step 100; process 1 dies before it, if it can make that file.
  * LOOPER_COPIES=FILE: all copy a communicator that is older than the session at step 100, and process 1 does as above.
+ * LOOPER_LEAVES=FILE: process 1 dies between the end of the loop and that of its session, as above.
  * LOOPER_LATE=FILE: process 1 dies at step 100, as above, and the last rank sends in a communicator that rank 0 has
  * freed. LOOPER_KEEPS=1: a communicator that the body has made once is kept over repairs, against what the guide says.
  * LOOPER_PAIR=1: ranks 0 and 1 talk in a communicator of their own, which they keep over repairs, too.
@@ -286,6 +287,7 @@ int main(int argc, char** argv) {
     backstay_close(s.session);
     return 3;
   }
+  if (getenv("LOOPER_LEAVES") != NULL) die_once(getenv("LOOPER_LEAVES"));
   maybe_die_soon();
   backstay_close(s.session);
   unsigned rests = 0;

@@ -603,6 +603,18 @@ def test_a_rank_that_is_lost_after_loop_ends_the_job(tmp_path, leaves, status):
 
 
 @needs_ulfm
+def test_a_rank_that_is_lost_after_loop_is_no_end_of_the_job_where_no_spare_is_left(tmp_path, monkeypatch):
+    """The others end their sessions and the program, whose own status is 0."""
+    monkeypatch.setenv("LOOPER_LEAVES", str(tmp_path / "died"))
+    flags = ("-n", 3, "--spares", 1, "--kill", "0@20")
+    ended = run(tmp_path, *flags, program=LOOPER, words=("50",), levels="shared", every=5, timeout=5)
+    assert ended.returncode == 0 and (tmp_path / "died").exists(), ended.stderr
+    assert "rank 1 was lost after the end of loop(): what was still to be done there is not done" in ended.stderr
+    assert [launch["status"] == 0 for launch in events(tmp_path, "exit")] == [False, True], ended.stderr
+    assert len(events(tmp_path, "end")) == 1
+
+
+@needs_ulfm
 def test_ranks_that_wait_for_the_spares_on_mpi_comm_world_are_told_of_and_end_with_the_launch(tmp_path):
     (tmp_path / "app.py").write_text("""
 import numpy as np
