@@ -13,7 +13,7 @@ from .lines import Problem, open_to_read
 ENDS = {"end", "stop"}
 NUMBERS = {
     *("time", "ranks", "nodes", "attempt", "status", "signal", "seconds", "since_first_end", "repairs", "lost"),
-    *("replaced", "line", "call", "bytes"),
+    *("replaced", "line", "call", "bytes", "processes"),
 }
 LAUNCHES = {"launch", "exit", "hang", "node_removed"}  # noted by `backstay run`, and not by a session
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import heapq
 import json
 import os
 import re
@@ -383,8 +384,12 @@ class Supervisor:
 
     def _session_was_stopped(self) -> bool:
         """By a signal that a scheduler has sent to the ranks."""
-        ends = [e["event"] for e in self._session_events(self._offset) if e.get("event") in ENDS]
-        return ends[-1:] == ["stop"]
+        return [e["event"] for e in self._ends_among(self._session_events(self._offset))][-1:] == ["stop"]
+
+    def _ends_among(self, events: list[dict]) -> list[dict]:
+        """Of sessions. Beside spares one of fewer processes may come to its end long before the job does."""
+        most = self._job.processes() if self._job.spares else 0
+        return [e for e in events if e.get("event") in ENDS and e.get("processes", most) >= most]
 
     def _is_asked_to_stop(self, seconds: float) -> bool:
         """Whether a signal has come, or comes in so many seconds."""
@@ -483,7 +488,7 @@ class Supervisor:
         events = self._session_events(offset)
         made_good = [number for number, e in enumerate(events) if e.get("event") == "repair"]
         rest = events[made_good[-1] if made_good else 0 :]
-        ends = any(e.get("event") in ENDS for e in rest)
+        ends = bool(self._ends_among(rest))
         left = [int(e.get("status", 1)) for e in rest if e.get("event") == "left"]
         told = self._told_aside()
         left = left or [int(line.split()[1]) for line in told if line.startswith("left ")]
@@ -493,7 +498,7 @@ class Supervisor:
             return (Ending(left[-1]) if left else end), lost
         if not ends and self._kill_deadline is None and not self._stop_asked:
             why = (
-                "has ended: all processes were lost"
+                "of all processes has ended: they were lost"
                 if lost
                 else "was opened: the program does not use backstay, or was lost"
             )
@@ -525,12 +530,13 @@ class Supervisor:
         return known + [path for path in self._told_directories() if path.resolve() not in seen]
 
     def _session_events(self, offset: int) -> list[dict]:
-        events = self._events.since(offset)
+        """In the order of time, but those of one directory stay in that in which they were written."""
+        found = [self._events.since(offset)]
         for directory in self._other_directories():
             since = [e for e in Events(directory).since(0) if e.get("time", 0) >= self._launched_at]
             runs = {e["run"] for e in since if e.get("run")}  # empty: not known, or its session is not open yet
-            events += since if not runs or self._run_id in runs else []
-        return events
+            found += [since] if not runs or self._run_id in runs else []
+        return list(heapq.merge(*found, key=lambda event: event.get("time", 0)))
 
     def _repaired_since(self, offset: int) -> int:
         """Ranks that were lost, and whose loss the job has survived."""

@@ -220,6 +220,7 @@ comm::MpiOptions Session::Impl::mpi_options() {
 void Session::Impl::settle(const Result<api::Settings>& settings, comm::Comm& all) {
   value_or_throw(engine::agree(all, settings ? Result<void>{} : Result<void>{settings.failure()}));
   settings_ = *settings;
+  processes_ = all.size();
   api::watch_the_exit();
   require_same_options(all);
   node_ = find_node(all);
@@ -950,7 +951,8 @@ void Session::Impl::say_that_it_ended() const {
   const double by_first = counters_.taken < 2 ? counters_.blocked_seconds : blocked_by_first_;
   journal_->event(stopping() ? "stop" : "end", {api::Journal::number("taken", static_cast<double>(counters_.taken)),
                                                 api::Journal::number("blocked_seconds", counters_.blocked_seconds),
-                                                api::Journal::number("blocked_by_first_seconds", by_first)});
+                                                api::Journal::number("blocked_by_first_seconds", by_first),
+                                                api::Journal::number("processes", processes_)});
 }
 
 Session::Impl::~Impl() = default;

@@ -369,6 +369,7 @@ class Session::Impl {
   std::shared_ptr<store::Store> memory_;  ///< of level memory: it outlives the engine
   std::string local_dir_;
   int node_ = 0;
+  int processes_ = 1;  // when it was opened, spares among them
   std::unique_ptr<api::Journal> journal_;
   std::unique_ptr<api::SignalListener> signals_;
   std::unique_ptr<engine::Engine> engine_;

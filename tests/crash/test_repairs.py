@@ -1604,7 +1604,45 @@ def test_a_job_of_which_every_process_is_killed_is_not_done(tmp_path):
     ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, program=program, words=("100000000",), every=500)
     killer.join(10)
     assert ended.returncode == 1, ended.stderr
-    assert "no session has ended: all processes were lost" in ended.stderr
+    assert "no session of all processes has ended: they were lost" in ended.stderr
+
+
+ALONE_AND_TOGETHER = """
+import os
+import backstay
+
+place = os.environ["BACKSTAY_DIR"]
+with open(place + "/pids", "a") as pids:
+    pids.write(f"{os.getpid()}\\n")
+if os.environ["OMPI_COMM_WORLD_RANK"] == "0":
+    with backstay.Session(comm=False, name="small", spares=0) as small:
+        small.checkpoint(now=True)
+with backstay.Session() as run:
+    state = run.state(step=0)
+    def body():
+        run.resume()
+        while state.step < 20:
+            run.checkpoint(now=True)
+            run.comm.Barrier()
+            if state.step == 7 and run.rank == 0 and not os.path.exists(place + "/died"):
+                open(place + "/died", "w").close()
+                with open(place + "/pids") as pids:
+                    others = [pid for pid in map(int, pids) if pid != os.getpid()]
+                for pid in (*others, os.getpid()):
+                    os.kill(pid, 9)
+            state.step += 1
+    run.loop(body)
+    if run.rank == 0:
+        print("steps", state.step)
+"""
+
+
+@needs_ulfm
+def test_a_session_of_one_process_that_has_ended_is_no_end_of_the_job(tmp_path):
+    """All are killed in that of all processes, which the launcher takes for an end as it should be."""
+    ended = run(tmp_path, "-n", 3, "--spares", 1, **of_python(tmp_path, ALONE_AND_TOGETHER, levels="shared"))
+    assert "no session of all processes has ended: they were lost" in ended.stderr, ended.stderr
+    assert result(ended, "steps") == "20" and "launch 2" in ended.stderr, ended.stderr
 
 
 @needs_ulfm
