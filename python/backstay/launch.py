@@ -736,18 +736,17 @@ class Supervisor:
     def _remove_lost_nodes(self, launch: Launch) -> None:
         """A killed node takes its directory with it, as a real one would."""
         kills = self._job.kills_of(launch.attempt)
-        why_not = why_not_killed(launch, bool(self._stop_asked), self._kill_deadline is not None)
-        if why_not and all(kill.call is None for kill in kills):
-            why_not = "no rank was replaced, for which there must be spares (--spares)"
-        if kills and why_not and not self._repaired_since(self._offset):
-            if not self._job.spares:  # a job in memory alone leaves no events to tell a repair from
-                say(f"the kill did not happen: {why_not}.")
-            return
-        if not self._job.spares:
-            kills = [kill for kill in kills if kill.call is not None]  # the others are for a repair
         if self._job.spares:  # what ended the launch, or was repaired in it, may have been another loss
             killed = {(e.get("what"), e.get("number")) for e in self._session_events(self._offset)}
             kills = [kill for kill in kills if (kill.what, kill.number) in killed]
+        else:
+            why_not = why_not_killed(launch, bool(self._stop_asked), self._kill_deadline is not None)
+            if why_not and all(kill.call is None for kill in kills):
+                why_not = "no rank was replaced, for which there must be spares (--spares)"
+            if kills and why_not:
+                say(f"the kill did not happen: {why_not}.")
+                return
+            kills = [kill for kill in kills if kill.call is not None]  # the others are for a repair
         for kill in kills:
             if kill.what == "node" and (directory := self._job.node_directory(kill.number)):
                 self._remove_lost_node(launch.attempt, kill.number, directory)

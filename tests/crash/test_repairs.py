@@ -302,6 +302,17 @@ def test_a_lost_node_is_replaced_and_its_directory_is_gone(tmp_path, undisturbed
 
 
 @needs_ulfm
+def test_lost_nodes_that_the_spares_do_not_suffice_for_lose_their_directories(tmp_path, undisturbed):
+    """There is no repair to tell it from."""
+    flags = ("-n", 4, "--spares", 1, "--nodes", 5, "--kill", "node0@100,node1@repair")
+    ended = run(tmp_path, *flags, levels="local,shared", local__every=5, shared__every=20)
+    assert result(ended) == undisturbed and "launch 2" in ended.stderr, ended.stderr
+    assert not events(tmp_path, "repair")
+    assert sorted(event["node"] for event in events(tmp_path, "node_removed")) == [0, 1], ended.stderr
+    assert "resumed shared" in ended.stdout and "resumed local" not in ended.stdout, ended.stdout
+
+
+@needs_ulfm
 def test_without_a_spare_left_the_job_ends_and_the_next_launch_resumes(tmp_path, undisturbed):
     ended = run(
         tmp_path, *("-n", 4, "--spares", 1, "--nodes", 5, "--kill", "1@100,3@200"), levels="memory,shared", every=5,
