@@ -319,6 +319,7 @@ class Supervisor:
         self._stop_asked: float | None = None  # when the user's first signal came
         self._kill_deadline: float | None = None  # of what was killed from here; None: nothing was
         self._stood_still = False  # and was killed for that
+        self._lingered = False  # so was what was left of a launch behind its ranks
         self._lost_early = False  # a process, before the session was open
         self._in_use: Path | None = None  # a directory of the job's sessions, by another job
         self._first_end = FirstEnd()
@@ -494,6 +495,8 @@ class Supervisor:
         left = left or [int(line.split()[1]) for line in told if line.startswith("left ")]
         ends = ends or "end" in told
         lost = not ends and not left and self._has_begun()
+        if self._lingered and end.signal == signal.SIGKILL and ends and not left:
+            return Ending(0), False  # the signal was for a launcher that had nothing more to do
         if end.status or left:
             return (Ending(left[-1]) if left else end), lost
         if not ends and self._kill_deadline is None and not self._stop_asked:
@@ -503,7 +506,7 @@ class Supervisor:
                 else "was opened: the program does not use backstay, or was lost"
             )
             say(f"the launcher says that all is well, but no session {why}.")
-        return Ending(0 if ends else 1), lost
+        return Ending(0 if ends and not self._stood_still else 1), lost
 
     def _told_aside(self) -> list[str]:
         """Since the last repair, by sessions whose events may be lost with the directory."""
@@ -596,7 +599,7 @@ class Supervisor:
         sizes, events_time = {}, time.monotonic()
         self._are_new_events(sizes)
         self._kill_deadline = None
-        self._stood_still = self._lost_early = False
+        self._stood_still = self._lingered = self._lost_early = False
         ranks_seen = time.monotonic()
         while process.poll() is None:
             for number in self._signals.wait(self._tick(), self._first_end.descriptors()):
@@ -668,6 +671,7 @@ class Supervisor:
         elsewhere = self._most_ranks < self._job.processes()  # some may be, or are not there yet
         if not elsewhere and self._kill_deadline is None and self._spares_alone_are_left(here):
             say("the job has come to its end, and a spare has not: it is ended.")
+            self._lingered = True
             self._kill(process)
         if (fewer or elsewhere) and self._kill_deadline is None and self._stuck():
             say("the ranks that are left do not come to a repair: the launch is ended.")
@@ -689,6 +693,7 @@ class Supervisor:
             say("all ranks have ended and their launcher has not: it is ended.")
             if self._first_end.time is None:
                 self._first_end.time = time.time() - (now - seen)
+            self._lingered = True
             self._kill_deadline = now
         return seen
 

@@ -1297,6 +1297,25 @@ if "fails" in sys.argv:
 
 
 @needs_ulfm
+def test_a_job_that_has_ended_is_done_also_where_its_launcher_has_to_be_ended(tmp_path, undisturbed):
+    launcher = tmp_path / "mpirun"
+    launcher.write_text(f'#!/bin/sh\n"{MPIRUN}" "$@"\ncase "$*" in *{STEPPER.name}*) sleep 1000; esac\n')
+    launcher.chmod(0o755)
+    ended = run(tmp_path, "-n", 4, "--spares", 1, "--relaunch", 0, "--mpirun", launcher, levels="memory", every=100)
+    assert result(ended) == undisturbed, ended.stderr
+    assert "all ranks have ended and their launcher has not: it is ended" in ended.stderr, ended.stderr
+    assert "the job is done, after 1 launch" in ended.stderr, ended.stderr
+
+
+@needs_ulfm
+def test_a_launch_that_hangs_behind_its_session_and_is_killed_is_not_done(tmp_path):
+    program = of_python(tmp_path, PYTHON + "import time\ntime.sleep(1000)\n", levels="shared", every=50)
+    ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, "--hang", 8, **program)
+    assert "the launch hangs and is killed" in ended.stderr, ended.stderr
+    assert ended.returncode == 1 and len(events(tmp_path, "end")) == 1, ended.stderr
+
+
+@needs_ulfm
 @pytest.mark.parametrize("how", ["idup", "window"])
 def test_a_loss_that_mpi_tells_of_by_another_error_or_later_is_repaired(tmp_path, how):
     words = (how, tmp_path / "died")
