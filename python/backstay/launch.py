@@ -496,7 +496,9 @@ class Supervisor:
         ends = ends or "end" in told
         lost = not ends and not left and self._has_begun()
         if self._lingered and end.signal == signal.SIGKILL and ends and not left:
-            return Ending(0), False  # the signal was for a launcher that had nothing more to do
+            # The signal was for a launcher that had nothing more to do, and tells no status of a rank any more.
+            statuses = [int(line.split()[1]) for line in told if line.startswith("status ")]
+            return Ending(statuses[-1] if statuses else 0), False
         if end.status or left:
             return (Ending(left[-1]) if left else end), lost
         if not ends and self._kill_deadline is None and not self._stop_asked:

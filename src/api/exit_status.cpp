@@ -7,7 +7,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <string>
 
+#include "api/journal.h"
 #include "base/flush.h"
 #if BACKSTAY_HAVE_MPI
 #include "comm/leaving.h"
@@ -19,7 +21,8 @@ extern "C" __attribute__((weak)) void _gfortran_flush_i4(int* unit);
 namespace backstay::api {
 
 namespace {
-std::atomic<pid_t> failed{0};  ///< a process; 0: none
+std::atomic<pid_t> failed{0};   ///< a process; 0: none
+std::atomic<pid_t> watched{0};  ///< the same
 
 void flush_all() {
   std::cout.flush();
@@ -32,6 +35,7 @@ void at_exit(int status, void*) {
   // In glibc, which alone has on_exit, the rest of the exit goes on with the new status: what was registered before, as
   // the ends of the program's own files, and leaving::end_at_exit().
   if (failed == getpid() && status == 0) std::exit(EXIT_FAILURE);
+  if (watched == getpid() && (status & 0xff) != 0) tell_launcher("status " + std::to_string(status & 0xff));
 }
 
 /// Open MPI's launcher with ULFM has the status 0 where signals end all.
@@ -44,6 +48,7 @@ void at_exit(int status, void*) {
 
 void watch_the_exit() {
   [[maybe_unused]] static const int registered = on_exit(at_exit, nullptr);
+  watched = getpid();
 #if BACKSTAY_HAVE_MPI
   comm::leaving::before_the_late_end(at_late_end);
 #endif

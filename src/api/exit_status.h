@@ -4,7 +4,8 @@
 
 namespace backstay::api {
 
-/// Called by each session when it is opened: from then on fail_at_exit() has an effect.
+/// Called by each session when it is opened: from then on fail_at_exit() has an effect, and `backstay run` hears of
+/// another status than 0, which it may not hear of from its launcher.
 void watch_the_exit();
 /// Where this process, not one that it forks, would end with status 0, or as MPI_Finalize lasts for too long, it ends
 /// with 1.

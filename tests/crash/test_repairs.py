@@ -1297,14 +1297,18 @@ if "fails" in sys.argv:
 
 
 @needs_ulfm
-def test_a_job_that_has_ended_is_done_also_where_its_launcher_has_to_be_ended(tmp_path, undisturbed):
+@pytest.mark.parametrize("status", [0, 3])
+def test_a_job_that_has_ended_is_done_also_where_its_launcher_has_to_be_ended(tmp_path, monkeypatch, status):
+    """It tells no status of a rank then."""
+    monkeypatch.setenv("LOOPER_STATUS", str(status))
     launcher = tmp_path / "mpirun"
-    launcher.write_text(f'#!/bin/sh\n"{MPIRUN}" "$@"\ncase "$*" in *{STEPPER.name}*) sleep 1000; esac\n')
+    launcher.write_text(f'#!/bin/sh\n"{MPIRUN}" "$@"\ncase "$*" in *{LOOPER.name}*) sleep 1000; esac\n')
     launcher.chmod(0o755)
-    ended = run(tmp_path, "-n", 4, "--spares", 1, "--relaunch", 0, "--mpirun", launcher, levels="memory", every=100)
-    assert result(ended) == undisturbed, ended.stderr
+    program = {"program": LOOPER, "words": ("50",), "levels": "memory"}
+    ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, "--mpirun", launcher, **program)
+    assert "sum" in ended.stdout and ended.returncode == status, ended.stderr
     assert "all ranks have ended and their launcher has not: it is ended" in ended.stderr, ended.stderr
-    assert "the job is done, after 1 launch" in ended.stderr, ended.stderr
+    assert ("the job is done, after 1 launch" in ended.stderr) == (status == 0), ended.stderr
 
 
 @needs_ulfm
