@@ -653,12 +653,14 @@ class Supervisor:
         return [e for e in events if e.get("event") == "stuck" and e.get("who") == who]
 
     def _spares_alone_are_left(self, here: set[int]) -> bool:
-        """All ranks wait for a spare equally long, and say so before they leave MPI. The program, or a script that it
-        is called from, may go on for long behind that; a spare does not."""
+        """Ranks that a spare has not come to at the end of MPI say so, and which processes are spares. The program, or
+        a script that it is called from, may go on for long behind that, also on a rank that the spare came to just in
+        time; a spare does not."""
         said = self._stuck("spares")
         if not said or time.time() - max(e.get("time", 0) for e in said) < GRACE:
             return False
-        return not {e.get("process") for e in said} & here
+        spares = {int(number) for e in said for number in re.findall(r"\d+", str(e.get("numbers", "")))}
+        return bool(here) and here <= spares
 
     def _look_for_ranks(self, seen: float, process: subprocess.Popen) -> float:
         """When a rank of the launch was last there. A launcher that goes on after the loss of a rank may not notice

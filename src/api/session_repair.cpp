@@ -299,11 +299,11 @@ void Session::Impl::open_with_spares(MPI_Comm comm) {
     api::Journal(0, api::Log::quiet, dir, name).event("left", {api::Journal::number("status", status)});
     api::tell_launcher(cat("left ", status));
   });
-  int number = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &number);
-  comm::leaving::where_no_spare_comes([dir = settings_.dir, name = settings_.name, number] {
+  comm::leaving::where_no_spare_comes([dir = settings_.dir, name = settings_.name](const std::vector<int>& spares) {
+    std::string numbers;
+    for (const int number : spares) numbers += cat(numbers.empty() ? "" : ",", number);
     api::Journal(0, api::Log::quiet, dir, name)
-        .event("stuck", {api::Journal::text("who", "spares"), api::Journal::number("process", number)});
+        .event("stuck", {api::Journal::text("who", "spares"), api::Journal::text("numbers", numbers)});
   });
   make_journal(crew_->rank());  // another loss may come before the session is open
   if (settings_.signals) signals_ = std::make_unique<api::SignalListener>();  // which would end a spare

@@ -42,8 +42,8 @@ std::atomic<void (*)()> before_the_end{nullptr};
 std::atomic<void (*)()> late_end{nullptr};
 
 /// Guarded by `mutex`; never destroyed, as above.
-std::function<void()>& no_spare() {
-  static auto* const what = new std::function<void()>;
+std::function<void(const std::vector<int>&)>& no_spare() {
+  static auto* const what = new std::function<void(const std::vector<int>&)>;
   return *what;
 }
 bool has_met = false;
@@ -172,13 +172,17 @@ void tell_spares_of_the_end(MPI_Comm all, MPI_Comm ranks) {
     (void)MPI_Testall(size, sent.data(), &done, MPI_STATUSES_IGNORE);  // one may be to a spare that has died
 }
 
-void tell_of_missing_spares() {
-  std::function<void()> told;
+void tell_of_missing_spares(MPI_Comm all, MPI_Comm ranks) {
+  std::function<void(const std::vector<int>&)> told;
   {
     const std::lock_guard lock(mutex);
     told = std::move(no_spare());
   }
-  if (told) told();
+  if (!told) return;
+  auto numbers = numbers_of(all, MPI_COMM_WORLD), of_ranks = numbers_of(ranks, MPI_COMM_WORLD);
+  std::ranges::sort(of_ranks);
+  std::erase_if(numbers, [&](int number) { return std::ranges::binary_search(of_ranks, number); });
+  told(numbers);
 }
 
 /// All ranks have come, so it is the spares alone that are waited for. False: they have not come within the bound, and
@@ -193,7 +197,7 @@ bool meet_spares(const Job& here, MPI_Comm ranks) {
                  "MPI_Finalize\n");
     flush_all_files();
     tell_spares_of_the_end(here.all, ranks);
-    tell_of_missing_spares();
+    tell_of_missing_spares(here.all, ranks);
     return false;
   }
   return true;
@@ -310,7 +314,7 @@ void meet_before_the_end() {
 
 void before_mpi_ends(void (*what)()) { before_the_end = what; }
 
-void where_no_spare_comes(std::function<void()> what) {
+void where_no_spare_comes(std::function<void(const std::vector<int>&)> what) {
   const std::lock_guard lock(mutex);
   no_spare() = std::move(what);
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/mpi_operation.h"
 
@@ -33,8 +34,9 @@ void others_may_not_come();
 /// This process is one of `ranks`, which meet before MPI ends and wait for spares for the bound at most; MPI_COMM_NULL:
 /// it is a spare, which waits for them.
 void is_one_of(MPI_Comm ranks);
-/// What is called where a spare has not come by then: the ranks leave without MPI_Finalize.
-void where_no_spare_comes(std::function<void()> what);
+/// What is called where a spare has not come by then, with the numbers of all spares in MPI_COMM_WORLD: the ranks leave
+/// without MPI_Finalize.
+void where_no_spare_comes(std::function<void(const std::vector<int>& spares)> what);
 
 /// The job is lost, and all know. MPI_Finalize would wait for those who leave without it.
 void nobody_counts_on_me();

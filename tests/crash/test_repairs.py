@@ -1292,6 +1292,7 @@ if "fails" in sys.argv:
     assert ("rested" if program == "c" else "hash ") in out, out + err
     assert "launch 2" not in err, err
     assert "a spare did not come to the end of MPI, where all ranks are" in err, err
+    assert {event["numbers"] for event in events(tmp_path, "stuck")} == {"2,3"}
     is_ended = "the job has come to its end, and a spare has not: it is ended" in err
     assert is_ended or "fails" in program, err  # a launcher ends all itself where one ends with a status
 

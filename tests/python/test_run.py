@@ -328,6 +328,23 @@ def test_a_launcher_that_stays_behind_its_ranks_is_ended_and_its_time_is_none_of
     assert abs(end["time"] - end["since_first_end"] - ended) < 2.5, end
 
 
+@pytest.mark.skipif(not OPENMPI, reason="no openmpi here")
+def test_a_rank_that_works_behind_the_end_of_mpi_is_not_ended_for_a_spare_that_another_one_missed(tmp_path):
+    """The spare came to rank 1 just in time. Rank 0 is gone for longer than a launcher is given to end."""
+    program = tmp_path / "goes_on.sh"
+    program.write_text(
+        '#!/bin/sh\nsay() { echo "{\\"time\\": $(date +%s.%N), $1}" >> "$BACKSTAY_DIR/events.jsonl"; }\n'
+        "case $OMPI_COMM_WORLD_RANK in\n"
+        '0) say \'"event": "start"\'; sleep 2; say \'"event": "end"\'\n'
+        '   say \'"event": "stuck", "who": "spares", "numbers": "2"\' ;;\n'
+        '1) sleep 9; : > "$BACKSTAY_DIR/result" ;;\n2) sleep 3 ;;\nesac\n'
+    )
+    program.chmod(0o755)
+    done = run(tmp_path, "-n", 2, "--spares", 1, "--relaunch", 0, "--mpirun", OPENMPI, "--", program)
+    assert done.returncode == 0 and (tmp_path / "ck" / "result").exists(), done.stderr
+    assert "it is ended" not in done.stderr, done.stderr
+
+
 def test_launches_that_others_killed_before_a_line_are_not_taken_for_what_comes_again(tmp_path, app):
     done = run(tmp_path, "-n", 1, "--relaunch", 4, "--kill", "0@1", "--kill", "0@1", "--kill", "0@1", "--", app, 10)
     assert done.returncode == 0, done.stderr
