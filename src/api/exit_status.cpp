@@ -25,9 +25,11 @@ std::atomic<pid_t> failed{0};   ///< a process; 0: none
 std::atomic<pid_t> watched{0};  ///< the same
 
 void flush_all() {
-  std::cout.flush();
-  int* const all_units = nullptr;
-  if (_gfortran_flush_i4 != nullptr) _gfortran_flush_i4(all_units);
+  call_in_time([] {
+    std::cout.flush();
+    int* const all_units = nullptr;
+    if (_gfortran_flush_i4 != nullptr) _gfortran_flush_i4(all_units);
+  });
   flush_all_files();
 }
 

@@ -357,8 +357,11 @@ void Session::Impl::stand_by() {
 /// A spare that cannot write where its place needs it to, which may have come about since the job began, is lost before
 /// the ranks open the session with it, or while they resume: as any loss, that is repaired by another one.
 void Session::Impl::leave_to_another_spare(const std::string& why) const {
-  api::Journal(0, settings_.log, settings_.dir, settings_.name)
-      .insist(cat("a spare on node ", node_, " ends where it was to take a place, so that another one does: ", why));
+  const auto sentence =
+      cat("a spare on node ", node_, " ends where it was to take a place, so that another one does: ", why);
+  call_in_time([log = settings_.log, dir = settings_.dir, name = settings_.name, sentence] {
+    api::Journal(0, log, dir, name).insist(sentence);
+  });
   flush_all_files();
   (void)raise(SIGKILL);
 }

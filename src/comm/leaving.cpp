@@ -195,7 +195,6 @@ bool meet_spares(const Job& here, MPI_Comm ranks) {
     std::fprintf(stderr,
                  "backstay: a spare did not come to the end of MPI, where all ranks are: this process ends without "
                  "MPI_Finalize\n");
-    flush_all_files();
     tell_spares_of_the_end(here.all, ranks);
     tell_of_missing_spares(here.all, ranks);
     return false;
@@ -209,7 +208,15 @@ void tell_of_an_end(int status) {
     const std::lock_guard lock(mutex);
     told = std::move(tell());
   }
-  if (told) told(status);
+  if (told) call_in_time([told, status] { told(status); });
+}
+
+/// As the launcher tells the others of an end by a signal.
+void end_as_lost(const std::string& sentence, int status) {
+  call_in_time([sentence] { std::fprintf(stderr, "backstay: %s\n", sentence.c_str()); });
+  tell_of_an_end(status);
+  flush_all_files();
+  (void)raise(SIGKILL);
 }
 
 /// Others that are in loop() take part in no such meeting, or say something else in it.
@@ -219,12 +226,8 @@ void meet_to_close(const Job& here) {
       "this process ends; to the others it is lost";
   const Watch until_all_come(here.bound, left_alone, [] { tell_of_an_end(EXIT_FAILURE); });
   if (meet(here.all, all_are_closing)) return;
-  std::fprintf(stderr,
-               "backstay: this rank left its session by an error, and the others go on or have lost a process: this "
-               "process ends\n");
-  flush_all_files();
-  tell_of_an_end(EXIT_FAILURE);
-  (void)raise(SIGKILL);
+  end_as_lost("this rank left its session by an error, and the others go on or have lost a process: this process ends",
+              EXIT_FAILURE);
 }
 }  // namespace
 
@@ -264,10 +267,7 @@ void tell_of_it_by(std::function<void(int)> what) {
 
 void end_noticed(const std::string& how, int status) {
   if (!am_counted_on()) return;
-  std::fprintf(stderr, "backstay: this process ends %s before MPI_Finalize: to the others it is lost\n", how.c_str());
-  flush_all_files();
-  tell_of_an_end(status);
-  (void)raise(SIGKILL);
+  end_as_lost("this process ends " + how + " before MPI_Finalize: to the others it is lost", status);
 }
 
 void end_at_exit(int status) {

@@ -18,7 +18,7 @@
 namespace backstay::comm {
 
 /// Ends the process with a sentence when it has lived for too long: it could not go on, and the job can be launched
-/// again. `tell` is called before that.
+/// again. `tell` is called before that, and has to end in time by itself.
 class Watch {
  public:
   Watch(std::chrono::milliseconds bound, std::string sentence, std::function<void()> tell = {})
@@ -41,9 +41,9 @@ class Watch {
     std::unique_lock lock(mutex_);
     while (!patience.exhausted())
       if (changed_.wait_for(lock, look, [this] { return done_; })) return;
-    std::fprintf(stderr, "backstay: %s\n", sentence_.c_str());
-    flush_all_files();
+    call_in_time([sentence = sentence_] { std::fprintf(stderr, "backstay: %s\n", sentence.c_str()); });
     if (tell_) tell_();
+    flush_all_files();
     (void)raise(SIGKILL);  // which the others notice
   }
 

@@ -5,7 +5,8 @@
  * LOOPER_RESUMES=PROCESS,N: that one dies when its Nth call of backstay_resume has returned.
  * LOOPER_QUITS=PROCESS,STEP: that one calls quick_exit(4) at that step.
  * LOOPER_EXITS, LOOPER_ABORTS, LOOPER_ERRS=PROCESS,STEP: that one calls exit(4) or MPI_Abort at that step, or makes a
- * mistake in MPI that is fatal. LOOPER_MPI_GIVES_UP=PROCESS,STEP: Open MPI ends it as it does by itself.
+ * mistake in MPI that is fatal. LOOPER_READS=1: a thread of the one that exits is in fgets() for a pipe meanwhile.
+ * LOOPER_MPI_GIVES_UP=PROCESS,STEP: Open MPI ends it as it does by itself.
  * LOOPER_RETURNS=PROCESS,STEP: the body of that one, or with PROCESS -1 of all, returns an error at that step.
  * LOOPER_MERGES=FILE: all merge an intercommunicator at step 100; process 1 dies before it, if it can make that file.
  * LOOPER_COPIES=FILE: all copy a communicator that is older than the session at step 100, and process 1 does as above.
@@ -159,6 +160,24 @@ static void give_up(void) {
   exit(3);
 }
 
+static void* read_it(void* input) {
+  char line[8];
+  return fgets(line, sizeof line, input);
+}
+
+/* What does not come. */
+static void maybe_read(void) {
+  static pthread_t thread;
+  int ends[2];
+  if (getenv("LOOPER_READS") == NULL || pipe(ends) != 0) return;
+  FILE* input = fdopen(ends[0], "r");
+  pthread_create(&thread, NULL, read_it, input);
+  while (ftrylockfile(input) == 0) {
+    funlockfile(input);
+    usleep(1000);
+  }
+}
+
 static int body(void* user) {
   simulation* s = user;
   backstay_error error;
@@ -183,7 +202,10 @@ static int body(void* user) {
   if (getenv("LOOPER_KEEPS") != NULL && s->kept == MPI_COMM_NULL && MPI_Comm_dup(comm, &s->kept) != MPI_SUCCESS)
     return 2;
   for (; s->step < s->steps; ++s->step) {
-    if (exits && s->step == exits_at) exit(4);
+    if (exits && s->step == exits_at) {
+      maybe_read();
+      exit(4);
+    }
     if (quits && s->step == quits_at) quick_exit(4);
     if (aborts && s->step == aborts_at) MPI_Abort(comm, 5);
     if (returns && s->step == returns_at) return 9;
