@@ -638,6 +638,7 @@ def _close_all() -> None:
     """Before mpi4py ends MPI, which it does later in the exit of Python."""
     for session in list(_sessions):
         session.close()
+    _flush()  # who does not come to the meeting ends those who do
     ends = _core.meet_before_the_end()
     if ends != _core.AtTheEnd.met:  # MPI would wait for those who leave without it, or for a spare that does not come
         _flush()

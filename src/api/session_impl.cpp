@@ -914,7 +914,13 @@ bool Session::Impl::close() {
   if (checker_) checker_->drop();
   if (observer_) observer_->close(*journal_, rank);
   end();
-  if (!engine_) return true;
+  if (!engine_) {
+#if BACKSTAY_HAVE_MPI
+    // A repair has failed, as where a rank stands still: MPI would wait for that one.
+    if (crew_ && !crew_is_gone_) comm::leaving::others_may_not_come();
+#endif
+    return true;
+  }
   try {
     if (std::uncaught_exceptions() == 0) require_arrival();
   } catch (const Error& e) {

@@ -374,7 +374,10 @@ void Session::Impl::let_spares_go() {
   crew_is_gone_ = true;
   while (true) {
     const auto meeting = crew_->meet(comm::Word::closing);
-    if (!meeting) return journal_->say(meeting.failure().what);
+    if (!meeting) {
+      if (crew_->knows_of_a_loss()) comm::leaving::others_may_not_come();
+      return journal_->say(meeting.failure().what);
+    }
     if (meeting->fate == comm::Fate::finished) continue;  // others are still at the end of loop()
     is_lost_ = meeting->fate == comm::Fate::lost;
     if (is_lost_ && meeting->speaks)

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/flush.h"
 #include "comm/leaving.h"
 #include "comm/message_log.h"
 #include "comm/mpi_operation.h"
@@ -307,13 +308,23 @@ bool Crew::knows_of_a_lost_worker() const {
   return std::any_of(lost.begin(), lost.end(), [&](int number) { return works_[static_cast<std::size_t>(number)]; });
 }
 
+/// Before this process ends: who stands still does not, and may have to be ended.
+void Crew::tell_of_standing_still() const {
+  if (options_.stuck) call_in_time(options_.stuck);
+}
+
 Result<Verdict> Crew::meet(Word word) {
   const auto start = Patience::Clock::now();
   if (word == Word::failed) alarm()->ring();
   if (alarm()->rung()) revoke_duplicates();
   int flags = flags_of(word);
   const auto nobody_died = agree(all_, flags, word != Word::waiting);
-  if (!nobody_died) return nobody_died.failure();
+  if (!nobody_died) {
+    // At the last meeting it may be a spare, which is waited for elsewhere.
+    const bool ends_the_work = word == Word::failed || word == Word::finished || knows_of_a_lost_worker();
+    if (word != Word::waiting && nobody_died.failure().code == Code::timeout && ends_the_work) tell_of_standing_still();
+    return nobody_died.failure();
+  }
   Verdict meeting;
   if (*nobody_died && (flags & nobody_failed) != 0) {
     meeting.fate = flags == leaving::all_are_closing ? Fate::closed : Fate::finished;
@@ -363,7 +374,7 @@ Result<Verdict> Crew::repair(Word word, Patience::Clock::time_point came) {
         options_.timeout,
         "after the loss of a rank MPI did not make a communicator of those who are left within the "
         "option timeout, or one of them stands still: this process ends, and the job can be started again",
-        options_.stuck);
+        [this] { tell_of_standing_still(); });
     if (const auto made = check(shrink(all_, &left)); !made) return cannot_go_on("MPIX_Comm_shrink", made.failure());
     MPI_Comm_set_errhandler(left, MPI_ERRORS_RETURN);
     Round round;

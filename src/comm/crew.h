@@ -25,7 +25,8 @@ struct CrewOptions {
   int node = 0;                ///< of this process
   FailureUnits units = {};     ///< of this process
   std::uint64_t claim = 0;     ///< what this process has to offer as a rank, see muster()
-  /// Called before this process ends because others do not come to a repair, from a thread that may not call MPI.
+  /// Called before this process ends because others do not come to a repair or to the end of the work, from a thread
+  /// that may not call MPI.
   std::function<void()> stuck = {};
 };
 
@@ -144,6 +145,7 @@ class Crew {
   Result<bool> agree(MPI_Comm comm, int& flags, bool bounded) const;
   void revoke_duplicates();
   [[nodiscard]] bool knows_of_a_lost_worker() const;
+  void tell_of_standing_still() const;
   Result<Verdict> repair(Word word, std::chrono::steady_clock::time_point came);
   struct Round;
   Result<bool> try_repair(MPI_Comm among, Word word, double waited, Round& round) const;

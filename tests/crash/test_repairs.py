@@ -1211,6 +1211,64 @@ def test_a_spare_that_stands_still_ends_the_launch_in_which_a_rank_is_lost(tmp_p
     assert f"hash {undisturbed}" in out and running.returncode == 0, out + err
 
 
+CATCHES = """
+import time
+import backstay
+run = backstay.Session()
+state = run.state(step=0)
+def body():
+    run.resume()
+    while state.step < 200:
+        run.checkpoint()
+        run.comm.Barrier()
+        time.sleep(0.01)
+        state.step += 1
+    return run.rank
+try:
+    if run.loop(body) == 0:
+        print("sum", state.step)
+except backstay.Error as error:
+    print("looper: loop:", error)
+"""
+
+
+@needs_ulfm
+@pytest.mark.parametrize("program", ["c", "python"])
+def test_a_rank_that_stands_still_ends_the_launch_in_which_another_is_lost_and_the_error_caught(tmp_path, program):
+    """No spare is left to say so. Who catches the error, and closes its session, would wait in the end of MPI."""
+    words = [LOOPER, "20000"]
+    if program == "python":
+        words = [of_python(tmp_path, CATCHES)["program"], tmp_path / "program.py"]
+    flags = ["-n", 3, "--spares", 1, "--relaunch", 1, "--levels", "shared", "--every", 5, "--opt", "timeout=3",
+             "--dir", tmp_path / "ck"]  # fmt: skip
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
+    command = [str(word) for word in [*COMMAND, "run", *flags, "--", *words]]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+
+        def wait_for(kind, count):
+            until = time.monotonic() + LIMIT
+            while len(events_so_far(tmp_path, kind)) < count:
+                assert running.poll() is None and time.monotonic() < until
+                time.sleep(0.01)
+
+        try:
+            wait_for("commit", 1)
+            ranks = guard.rank_processes(events(tmp_path, "launch")[0]["run"])
+            guard.send([ranks[0]], signal.SIGKILL)
+            wait_for("repair", 1)
+            wait_for("commit", len(events(tmp_path, "commit")) + 1)
+            guard.send([ranks[1]], signal.SIGSTOP)
+            guard.send([ranks[2]], signal.SIGKILL)
+            out, err = running.communicate(timeout=LIMIT)
+        finally:
+            running.kill()  # and its ranks with it, if it waits for them
+    assert "looper: loop: a rank or a spare did not come" in out + err, out + err
+    assert "the ranks that are left do not come to a repair: the launch is ended" in err, err
+    assert "sum" in out and running.returncode == 0, out + err
+
+
 @needs_ulfm
 def test_lines_that_have_vanished_from_level_shared_are_missed_behind_a_loss(tmp_path, undisturbed):
     """As where a file system was mounted anew. The job goes on from memory."""
