@@ -10,6 +10,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -487,6 +488,14 @@ void add_types(nb::module_& m) {
   m.def("rank_private", backstay::rank_private, "This rank's own: what an array is by default.");
 }
 
+/// Python ends as ever, and behind that the process, before mpi4py ends MPI: what is registered last is called first.
+/// False: nothing more can be registered.
+bool end_without_mpi(int status) {
+  static int with = 0;
+  with = status;
+  return Py_AtExit([] { std::exit(with); }) == 0;
+}
+
 void add_session(nb::module_& m) {
   nb::class_<PySession>(m, "Session")
       .def("close", &PySession::close)
@@ -530,6 +539,7 @@ void add_session(nb::module_& m) {
       .value("without_spares", backstay::detail::AtTheEnd::without_spares)
       .value("lost", backstay::detail::AtTheEnd::lost);
   m.def("meet_before_the_end", backstay::detail::meet_before_the_end, nb::call_guard<nb::gil_scoped_release>());
+  m.def("end_without_mpi", end_without_mpi);
   m.attr("have_mpi") = BACKSTAY_HAVE_MPI != 0;
 #if BACKSTAY_HAVE_MPI
   m.def("comm_of", comm_of);

@@ -641,9 +641,10 @@ def _close_all() -> None:
     _flush()  # who does not come to the meeting ends those who do
     ends = _core.meet_before_the_end()
     if ends != _core.AtTheEnd.met:  # MPI would wait for those who leave without it, or for a spare that does not come
-        _flush()
         has_failed = getattr(sys, "last_value", None) is not None  # by an exception that nobody caught
-        os._exit(1 if has_failed or ends == _core.AtTheEnd.lost else 0)
+        status = 1 if has_failed or ends == _core.AtTheEnd.lost else 0
+        if not _core.end_without_mpi(status):
+            os._exit(status)
 
 
 def _status_of(error: SystemExit) -> int:

@@ -1301,9 +1301,14 @@ def test_a_spare_that_stands_still_keeps_no_job_from_its_end(tmp_path, program):
     words = [STEPPER, "600"] if program == "c++" else [LOOPER, "20000"]
     if program.startswith("python"):
         (tmp_path / "app.py").write_text("""
+import atexit
+import ctypes
+import os
 import sys
 import time
 import numpy
+me = os.path.join(os.path.dirname(__file__), os.environ["OMPI_COMM_WORLD_RANK"])
+atexit.register(lambda: open(me + ".at_exit", "w").write("result"))
 import backstay
 u = numpy.zeros(100)
 with backstay.Session() as run:
@@ -1314,6 +1319,11 @@ with backstay.Session() as run:
         run.checkpoint()
         time.sleep(0.01)
 print("hash of python")
+held = open(me + ".held", "w")
+held.write("result")
+c = ctypes.CDLL(None)
+c.fopen.restype, c.fputs.argtypes = ctypes.c_void_p, (ctypes.c_char_p, ctypes.c_void_p)
+c.fputs(b"result", c.fopen((me + ".held_by_c").encode(), b"w"))
 sys.excepthook = lambda *_: None  # as some programs have it
 if "fails" in sys.argv:
     raise OSError
@@ -1354,6 +1364,9 @@ if "fails" in sys.argv:
     assert "launch 2" not in err, err
     assert "a spare did not come to the end of MPI, where all ranks are" in err, err
     assert {event["numbers"] for event in events(tmp_path, "stuck")} == {"2,3"}
+    if program == "python":  # the exit of Python is as ever
+        left = {file.name: file.read_text() for rank in (0, 1) for file in tmp_path.glob(f"{rank}.*")}
+        assert left == {f"{rank}.{how}": "result" for rank in (0, 1) for how in ("at_exit", "held", "held_by_c")}
     is_ended = "the job has come to its end, and a spare has not: it is ended" in err
     assert is_ended or "fails" in program, err  # a launcher ends all itself where one ends with a status
 
