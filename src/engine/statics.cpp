@@ -41,9 +41,10 @@ Result<void> retire_statics(Level& companion, const Level& level) {
   const auto oldest = oldest_static_in_use(companion.whole, lines, level.names);
   const auto used = std::ranges::count_if(companion.whole, [&](auto line) { return line >= oldest; });
   // What lacks something now may be needed when that is there again, as the lines are that name it.
-  const auto held = std::ranges::partition(companion.partial, [&](auto line) { return line < oldest; });
-  const std::vector<std::uint64_t> in_use(held.begin(), held.end());
-  companion.partial.erase(held.begin(), held.end());
+  const auto held =
+      std::partition(companion.partial.begin(), companion.partial.end(), [&](auto line) { return line < oldest; });
+  const std::vector<std::uint64_t> in_use(held, companion.partial.end());
+  companion.partial.erase(held, companion.partial.end());
   const auto retired = retire_surplus(companion, std::max<std::size_t>(1, static_cast<std::size_t>(used)));
   companion.partial.insert(companion.partial.end(), in_use.begin(), in_use.end());
   BACKSTAY_TRY(retired);

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <ranges>
 
 namespace backstay::redundancy {
 
@@ -22,8 +21,9 @@ std::uint64_t whole_pages(std::uint64_t bytes) { return std::max<std::uint64_t>(
 /// Pieces are alike on all ranks, so that messages meet.
 std::uint64_t most_members_of_a_rank(const ParityGroup& group) {
   std::map<int, std::uint64_t> members;
-  for (const int rank : group.members) ++members[rank];
-  return std::ranges::max(std::views::values(members));
+  std::uint64_t most = 0;
+  for (const int rank : group.members) most = std::max(most, ++members[rank]);
+  return most;
 }
 
 bool contains(const std::vector<int>& members, int member) {
