@@ -1293,14 +1293,7 @@ def test_lines_that_have_vanished_from_level_shared_are_missed_behind_a_loss(tmp
     assert err.count("was whole at level shared and is not there any more") == 1 and "launch 2" not in err, err
 
 
-@needs_ulfm
-@pytest.mark.parametrize("program", ["c++", "c", "python", "python that fails"])
-def test_a_spare_that_stands_still_keeps_no_job_from_its_end(tmp_path, program):
-    """That in C goes on behind MPI for longer than the spare is waited for, and is not ended with it. What Python ends
-    with is not known at that moment, but for an exception."""
-    words = [STEPPER, "600"] if program == "c++" else [LOOPER, "20000"]
-    if program.startswith("python"):
-        (tmp_path / "app.py").write_text("""
+LEAVES_FILES_OPEN = """
 import atexit
 import ctypes
 import os
@@ -1327,24 +1320,19 @@ c.fputs(b"result", c.fopen((me + ".held_by_c").encode(), b"w"))
 sys.excepthook = lambda *_: None  # as some programs have it
 if "fails" in sys.argv:
     raise OSError
-""")
+"""
+
+
+@needs_ulfm
+@pytest.mark.parametrize("program", ["c++", "c", "python", "python that fails"])
+def test_a_spare_that_stands_still_keeps_no_job_from_its_end(tmp_path, program):
+    """That in C goes on behind MPI for longer than the spare is waited for, and is not ended with it. What Python ends
+    with is not known at that moment, but for an exception."""
+    words = [STEPPER, "600"] if program == "c++" else [LOOPER, "20000"]
+    if program.startswith("python"):
+        (tmp_path / "app.py").write_text(LEAVES_FILES_OPEN)
         words = [sys.executable, tmp_path / "app.py", *program.split()]
-    flags = [
-        "-n",
-        2,
-        "--spares",
-        2,
-        "--relaunch",
-        0,
-        "--levels",
-        "shared",
-        "--every",
-        5,
-        "--opt",
-        "timeout=3",
-        "--dir",
-        tmp_path / "ck",
-    ]
+    flags = [*"-n 2 --spares 2 --relaunch 0 --levels shared --every 5 --opt timeout=3 --dir".split(), tmp_path / "ck"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
     environment |= {"LOOPER_RESTS": "0,9"}
     command = [str(word) for word in [*COMMAND, "run", *flags, "--", *words]]
