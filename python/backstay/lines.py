@@ -919,7 +919,7 @@ def _join(line: Line, statics: Line | None) -> None:
     why = "it is not there" if statics is None else statics.why
     if not why and statics.manifest.job != line.manifest.job:
         why = "it is of another job"
-    if not why and line.manifest.statics_time not in (None, statics.manifest.time):
+    if not why and line.manifest.statics_time not in (0, None, statics.manifest.time):
         why = "it is another one of that number, saved at another time"
     if why and not line.why:
         line.why = f"line {line.manifest.statics} ({line.level}-static), which has its static regions: {why}"

@@ -173,12 +173,14 @@ class LineReader {
     return filled;
   }
 
-  /// This rank's share of all files, their HDF5 metadata too. What cannot be read goes to `bad`.
-  Result<void> read_all(BadFiles& bad) {
+  /// This rank's share of all files. What cannot be read goes to `bad`.
+  Result<void> read_all(Through what, BadFiles& bad) {
+    const bool in_parts = shared() && chosen_.size() < static_cast<std::size_t>(comm_.size());
     try {
-      for (std::size_t f = 0; f < chosen_.size(); ++f)
-        if (reading_rank(f) == comm_.rank())
-          if (const auto read = read_file(f); !read) bad[{f, chosen_[f]}] = read.failure().what;
+      for (std::size_t f = 0; f < chosen_.size(); ++f) {
+        if (!in_parts && reading_rank(f) != comm_.rank()) continue;
+        if (const auto read = read_file(f, what, in_parts); !read) bad[{f, chosen_[f]}] = read.failure().what;
+      }
     } catch (const std::bad_alloc&) {
       return fail(Code::limit, "no memory is left to read it");
     }
@@ -186,10 +188,13 @@ class LineReader {
   }
 
  private:
-  Result<void> read_file(std::size_t f) {
+  Result<void> read_file(std::size_t f, Through what, bool in_parts) {
     BACKSTAY_TRY(open(f));
-    BACKSTAY_TRY(readers_[f]->check_frame());
+    if (what == Through::all && reading_rank(f) == comm_.rank()) BACKSTAY_TRY(readers_[f]->check_frame());
+    std::size_t turn = 0;
     for (const auto& segment : readers_[f]->table().segments) {
+      const auto reader = static_cast<int>(turn++ % static_cast<std::size_t>(comm_.size()));
+      if (in_parts && reader != comm_.rank()) continue;
       scratch_.resize(static_cast<std::size_t>(segment.bytes));
       BACKSTAY_TRY(readers_[f]->read(segment, scratch_));
     }
@@ -556,7 +561,7 @@ class Attempts {
   }
 
   /// Collective: as run(), but all bytes are read, to nowhere.
-  Result<catalog::Candidate> read_through() {
+  Result<catalog::Candidate> read_through(Through what) {
     LineReader reader(line_, inventory_, levels_, topology_, comm_);
     BACKSTAY_TRY(rebuild_first({}));
     while (true) {
@@ -565,7 +570,7 @@ class Attempts {
       if (!*there) return fail(Code::corrupt, what_, ": ", trouble());
       const std::size_t known = bad_.size();
       BadFiles mine;
-      const auto read = reader.read_all(mine);
+      const auto read = reader.read_all(what, mine);
       BACKSTAY_TRY(share(comm_, read, mine, bad_));
       if (bad_.size() == known) return with_good_files();
       say_what_is_bad(reader);
@@ -897,10 +902,10 @@ Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Le
           : "; they were in memory alone: start the job again, from its beginning");
 }
 
-Result<catalog::Candidate> read_through(const catalog::Candidate& line, const Inventory& inventory,
+Result<catalog::Candidate> read_through(const catalog::Candidate& line, Through what, const Inventory& inventory,
                                         const std::vector<Level>& levels, const Topology& topology, comm::Comm& comm,
                                         const Say& say) {
-  return Attempts(line, inventory, levels, topology, comm, say).read_through();
+  return Attempts(line, inventory, levels, topology, comm, say).read_through(what);
 }
 
 Result<Damage> check_all(const Inventory& inventory, const std::vector<Level>& levels, comm::Comm& comm) {

@@ -87,10 +87,12 @@ Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Le
                                 const Topology& topology, const region::RegionSet& regions, const ReadOptions& options,
                                 comm::Comm& comm, const Say& say);
 
+enum class Through { all, what_a_resume_reads };  ///< or also the HDF5 metadata and the padding
+
 /// Collective: reads every byte of every file of a line of `levels` that is without trouble. What is lost or damaged is
 /// looked for in a copy, or rebuilt from parity; returned is the line with the files that are good. Code::corrupt, on
 /// every rank the same: they are not all to be had; nothing has changed.
-Result<catalog::Candidate> read_through(const catalog::Candidate& line, const Inventory& inventory,
+Result<catalog::Candidate> read_through(const catalog::Candidate& line, Through what, const Inventory& inventory,
                                         const std::vector<Level>& levels, const Topology& topology, comm::Comm& comm,
                                         const Say& say);
 

@@ -111,7 +111,7 @@ class Rescuer {
 
   /// Code::corrupt: it proves damaged, and no line has changed.
   Result<void> bring(const catalog::Candidate& line) {
-    const auto good = read_through(line, found_.lines, levels_, topology_, comm_, say_);
+    const auto good = read(line, found_.lines, levels_);
     if (!good) return good.failure();
     BACKSTAY_TRY(bring_statics(line));
     Level& shared = levels_[static_cast<std::size_t>(to_)];
@@ -122,7 +122,15 @@ class Rescuer {
   }
 
  private:
-  /// What is there under that number is left if it is the same, and good.
+  /// What a resume would take is saved also where nothing gives the rest back.
+  Result<catalog::Candidate> read(const catalog::Candidate& line, const Inventory& inventory,
+                                  const std::vector<Level>& levels) {
+    auto good = read_through(line, Through::all, inventory, levels, topology_, comm_, say_);
+    if (good || good.failure().code != Code::corrupt) return good;
+    return read_through(line, Through::what_a_resume_reads, inventory, levels, topology_, comm_, say_);
+  }
+
+  /// What is there under that number is left if it is the same, and a resume would take it: other lines may need it.
   Result<void> bring_statics(const catalog::Candidate& line) {
     const auto number = line.manifest.statics;
     if (number == 0 || brought_.contains(number)) return {};
@@ -131,14 +139,14 @@ class Rescuer {
     };
     const auto* there = find_line(found_.statics, to_, number);
     if (there != nullptr && is_it(there->manifest)) {
-      const auto read = read_through(*there, found_.statics, companions_, topology_, comm_, say_);
-      if (read || read.failure().code != Code::corrupt) return read ? Result<void>{} : read.failure();
-    } else if (there != nullptr && is_named_there(number)) {
-      return fail(Code::corrupt, "lines at level shared need other static regions of the number ", number);
+      const auto good = read(*there, found_.statics, companions_);
+      if (good || good.failure().code != Code::corrupt) return good ? Result<void>{} : good.failure();
+    } else if ((there != nullptr || !companions_[static_cast<std::size_t>(to_)].seen) && is_named_there(number)) {
+      return fail(Code::corrupt, "lines at level shared may need other static regions of the number ", number);
     }
     const auto* here = find_line(found_.statics, line.level, number);
     if (here == nullptr) return fail(Code::corrupt, "its static regions cannot be had");
-    const auto good = read_through(*here, found_.statics, companions_, topology_, comm_, say_);
+    const auto good = read(*here, found_.statics, companions_);
     if (!good) return good.failure();
     Level& target = companions_[static_cast<std::size_t>(to_)];
     BACKSTAY_TRY(Rescue(*good, found_.statics, companions_[static_cast<std::size_t>(line.level)], target, comm_).run());
@@ -149,10 +157,7 @@ class Rescuer {
 
   [[nodiscard]] bool is_named_there(std::uint64_t number) const {
     const Level& shared = levels_[static_cast<std::size_t>(to_)];
-    return std::ranges::any_of(shared.whole, [&](auto line) {
-      const auto named = shared.names.find(line);
-      return named != shared.names.end() && named->second == number;
-    });
+    return std::ranges::any_of(shared.names, [&](const auto& named) { return named.second == number; });
   }
 
   Inventories& found_;

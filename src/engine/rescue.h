@@ -11,8 +11,8 @@ struct Rescued {
 
 /// Collective, of those who are left: where the newest line that can be had is at a level in memory, its files are
 /// copied to level shared, its static regions first, and committed there, so that the next launch resumes from it.
-/// Every byte is read before; what is lost or damaged is rebuilt from parity. One that cannot be had whole is passed
-/// over for the next older one. Line 0: there is nothing to save. Without a level shared: 0.
+/// Every byte is read before; what is lost or damaged is rebuilt from parity. One of which a resume could not take all
+/// is passed over for the next older one. Line 0: there is nothing to save. Without a level shared: 0.
 ///
 /// Invariant: the steps of a commit as of any line (docs/format.md); what is at level shared stays until then.
 Result<Rescued> rescue(Inventories& found, std::vector<Level>& levels, std::vector<Level>& companions,
