@@ -15,9 +15,10 @@ struct KindLetter {
   char letter;
   std::vector<std::size_t> sizes;  // empty: any
 };
+/// Never destroyed: the background writes tables while the process ends by exit().
 const std::vector<KindLetter>& kind_letters() {
   using K = Type::Kind;
-  static const std::vector<KindLetter> table{
+  static const auto* const table = new std::vector<KindLetter>{
       {K::integer, 'i', {1, 2, 4, 8}},
       {K::unsigned_integer, 'u', {1, 2, 4, 8}},
       {K::floating, 'f', {2, 4, 8, 16}},
@@ -26,7 +27,7 @@ const std::vector<KindLetter>& kind_letters() {
       {K::text, 'S', {}},
       {K::opaque, 'V', {}},
   };
-  return table;
+  return *table;
 }
 
 Type simple_type(std::string_view word) {

@@ -1,6 +1,9 @@
 #include "format/manifest.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
 
 #include "base/crc32c.h"
 #include "base/text.h"
@@ -36,6 +39,29 @@ TEST(manifest, what_it_says_of_static_regions_comes_back) {
     ASSERT_TRUE(back.ok()) << back.failure().what;
     EXPECT_EQ(*back, m);
   }
+}
+
+std::string text_of_a_table() {
+  Segment segment;
+  segment.region = segment.dataset = "step";
+  segment.type = {Type::Kind::integer, 8, {}};
+  segment.shape = {1};
+  const Bytes text = encode_table({"0123456789abcdef", 1, "rank-00000.h5", {segment}, {}});
+  return std::string(as_text(text));
+}
+
+/// What is destroyed by exit() that was made behind the first of these.
+[[noreturn]] void end_by_exit() {
+  static std::string* before = nullptr;
+  (void)std::atexit([] { _exit(text_of_a_table() == *before ? 0 : 1); });
+  before = new std::string(text_of_a_table());
+  std::exit(2);
+}
+
+/// The background may be about to commit a line then.
+TEST(manifest, a_table_is_written_as_ever_while_the_process_ends_by_exit) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(end_by_exit(), testing::ExitedWithCode(0), "");
 }
 
 /// Four ranks on four nodes; the third group member of the second group holds parity only.
