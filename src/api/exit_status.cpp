@@ -12,6 +12,7 @@
 #include "api/journal.h"
 #include "base/flush.h"
 #if BACKSTAY_HAVE_MPI
+#include "comm/crew.h"
 #include "comm/leaving.h"
 #endif
 
@@ -33,16 +34,27 @@ void flush_all() {
   flush_all_files();
 }
 
+/// Of a rank, not of what it has started.
+void tell_status(int status) {
+#if BACKSTAY_HAVE_MPI
+  if (watched == getpid() && comm::Crew::was_there()) tell_launcher("status " + std::to_string(status));
+#else
+  (void)status;
+#endif
+}
+
 void at_exit(int status, void*) {
+  const bool fails = failed == getpid() && status == 0;
+  if (const int told = fails ? EXIT_FAILURE : status & 0xff; told != 0) tell_status(told);
   // In glibc, which alone has on_exit, the rest of the exit goes on with the new status: what was registered before, as
   // the ends of the program's own files, and leaving::end_at_exit().
-  if (failed == getpid() && status == 0) std::exit(EXIT_FAILURE);
-  if (watched == getpid() && (status & 0xff) != 0) tell_launcher("status " + std::to_string(status & 0xff));
+  if (fails) std::exit(EXIT_FAILURE);
 }
 
 /// Open MPI's launcher with ULFM has the status 0 where signals end all.
 [[maybe_unused]] void at_late_end() {
   if (failed != getpid()) return;
+  call_in_time([] { tell_status(EXIT_FAILURE); });
   flush_all();
   _exit(EXIT_FAILURE);
 }

@@ -944,8 +944,7 @@ bool Session::Impl::close() {
   }
   if (signals_ && api::SignalListener::ends_the_process())
     journal_->say("a signal that asked for the end came after the last checkpoint(): it ends the program now");
-  let_spares_go();
-  if (!is_lost_) say_that_it_ended();
+  if (let_spares_go()) say_that_it_ended();
   return waited.ok();
 }
 

@@ -247,7 +247,7 @@ class Session::Impl {
   static Open& open_ones();
   static void leave_mpi();
 #endif
-  void let_spares_go();
+  bool let_spares_go();
   [[nodiscard]] bool has_lasting_line() const;
   [[nodiscard]] bool lasts(const std::string& level) const;
   /// Forgets what is protected from now on, when it is called.

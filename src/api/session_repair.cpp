@@ -224,7 +224,7 @@ bool Session::Impl::fewer_are_left() const { return false; }
 void Session::Impl::leave_if_lost() {}
 void Session::Impl::init(const std::function<void()>& phase) { phase(); }
 bool Session::Impl::come_together(bool finished) { return finished; }
-void Session::Impl::let_spares_go() {}
+bool Session::Impl::let_spares_go() { return true; }
 void Session::Impl::bar_spares() {}
 void Session::Impl::fit_to_those_left(engine::LevelConfig&, int) {}
 #else
@@ -296,8 +296,8 @@ void Session::Impl::open_with_spares(MPI_Comm comm) {
                api::Journal(0, api::Log::quiet, dir, name).event("stuck", {api::Journal::number("seconds", seconds)});
              }}));
   comm::leaving::tell_of_it_by([dir = settings_.dir, name = settings_.name](int status) {
+    api::tell_launcher(cat("left ", status));  // the directory may be where nothing can be written for long
     api::Journal(0, api::Log::quiet, dir, name).event("left", {api::Journal::number("status", status)});
-    api::tell_launcher(cat("left ", status));
   });
   comm::leaving::where_no_spare_comes([dir = settings_.dir, name = settings_.name](const std::vector<int>& spares) {
     std::string numbers;
@@ -368,15 +368,17 @@ void Session::Impl::leave_to_another_spare(const std::string& why) const {
 
 void Session::Impl::bar_spares() { crew_->roll_back_no_more(); }
 
-/// The last meeting: spares end with the session.
-void Session::Impl::let_spares_go() {
-  if (!crew_ || crew_is_gone_ || std::uncaught_exceptions() > 0) return;
+/// The last meeting: spares end with the session. False: somebody was lost before it.
+bool Session::Impl::let_spares_go() {
+  if (!crew_ || crew_is_gone_ || std::uncaught_exceptions() > 0) return !is_lost_;
   crew_is_gone_ = true;
   while (true) {
     const auto meeting = crew_->meet(comm::Word::closing);
     if (!meeting) {
-      if (crew_->knows_of_a_loss()) comm::leaving::others_may_not_come();
-      return journal_->say(meeting.failure().what);
+      const bool lost = crew_->knows_of_a_loss();
+      if (lost) comm::leaving::others_may_not_come();
+      journal_->say(meeting.failure().what);
+      return !lost;
     }
     if (meeting->fate == comm::Fate::finished) continue;  // others are still at the end of loop()
     is_lost_ = meeting->fate == comm::Fate::lost;
@@ -385,10 +387,10 @@ void Session::Impl::let_spares_go() {
                                                      ? " lost as the session was opened: start the job again"
                                                      : " lost after the end of loop(): what was still to be done there "
                                                        "is not done"));
-    if (!is_lost_) return;
+    if (!is_lost_) return true;
     api::fail_at_exit();  // what is still to be done may be done by nobody
     crew_->part();
-    return;
+    return false;
   }
 }
 
