@@ -1,8 +1,6 @@
 #include "engine/rescue.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <set>
 
 #include "base/text.h"
