@@ -351,9 +351,10 @@ class Run:
 
 
 def undisturbed(application: Application, ranks: int, directory: Path) -> tuple[str, float]:
-    """The result, and the seconds from the session's opening to the end."""
+    """The result, and the seconds from the session's opening to the end. Nothing is found in its time, so it may be
+    long where the machine is busy."""
     options = {"LEVELS": "memory", "EVERY": "100000", "NODES": str(ranks)}
-    launch = Launch(application.program, application.given(directory), directory, options, ranks)
+    launch = Launch(application.program, application.given(directory), directory, options, ranks, 5 * kills.LIMIT)
     kills.started(launch, directory, 0)
     start = time.monotonic()
     ended = launch.end()

@@ -1,8 +1,6 @@
-"""The small size of each campaign of `./dev campaign`, and what they go by."""
+"""What the campaigns of `./dev campaign` go by. Their small sizes are in tests/campaigns."""
 
 import os
-import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -18,7 +16,6 @@ import pytest
 import repairs
 from backstay import guard
 from backstay.mpirun import find
-from campaign import CAMPAIGNS
 from protections import PROTECTIONS, Kill, Shape, files_bear, has_a_line, older_line
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,52 +27,6 @@ needs_ulfm = pytest.mark.skipif(
 
 
 needs_mpirun = pytest.mark.skipif(MPIRUN is None, reason="there is no mpirun here")
-
-
-needs_clang = pytest.mark.skipif(
-    not (ROOT / "build" / "fuzz-tools" / ".stamp").exists(),
-    reason="Clang is fetched by ./dev campaign fuzz only; the tests fuzz.* read the kept corpus without it",
-)
-
-
-class Others:
-    """The part of this machine that others take, in the lifetime: what is neither idle nor of our children."""
-
-    def __init__(self):
-        self.start, self.busy, self.ours = time.monotonic(), self._busy(), self._ours()
-
-    def part(self):
-        seconds = (time.monotonic() - self.start) * os.cpu_count()
-        return max(0.0, self._busy() - self.busy - (self._ours() - self.ours)) / seconds
-
-    def _busy(self):
-        user, nice, system, _idle, _iowait, *more = map(int, Path("/proc/stat").read_text().split()[1:9])
-        return (user + nice + system + sum(more)) / os.sysconf("SC_CLK_TCK")
-
-    def _ours(self):
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return used.ru_utime + used.ru_stime
-
-
-OF_SOME = {"kills": [needs_ulfm], "fuzz": [needs_clang]}
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=OF_SOME.get(name, [])) for name in CAMPAIGNS])
-def test_a_small_campaign_is_clean_in_under_two_minutes_and_says_what_it_tried(name):
-    """By its own words, and where it has the machine for itself."""
-    if name == "model":
-        fetched = subprocess.run([ROOT / "tools/setup.sh", "--model"], capture_output=True, text=True, check=False)
-        if fetched.returncode != 0:
-            pytest.skip(fetched.stderr.strip() or fetched.stdout.strip())
-    others = Others()
-    command = [sys.executable, Path(__file__).with_name("campaign.py"), name, "--small"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    last = done.stdout.splitlines()[-1]
-    said = re.fullmatch(rf"\./dev campaign {name} --small --seed 1: .*\d.*: clean, (\d+) s", last)
-    assert said, done.stdout
-    seconds, part = int(said[1]), others.part()
-    assert seconds * (1 - part) < 120, f"{seconds} s, while others took {part:.0%} of the machine"
 
 
 @needs_mpirun
