@@ -488,12 +488,18 @@ void add_types(nb::module_& m) {
   m.def("rank_private", backstay::rank_private, "This rank's own: what an array is by default.");
 }
 
-/// Python ends as ever, and behind that the process, before mpi4py ends MPI: what is registered last is called first.
-/// False: nothing more can be registered.
-bool end_without_mpi(int status) {
-  static int with = 0;
-  with = status;
-  return Py_AtExit([] { std::exit(with); }) == 0;
+/// Python ends as ever, with all that is registered for its end; behind that all meet, before mpi4py ends MPI: what is
+/// registered last is called first. MPI would wait for those who leave without it, and for a spare that does not come;
+/// the process ends there then. `has_failed`: by an exception that nobody caught. False: nothing more can be
+/// registered.
+bool meet_behind_python(bool has_failed) {
+  static bool failed = false;
+  failed = has_failed;
+  return Py_AtExit([] {
+           using backstay::detail::AtTheEnd;
+           const auto ends = backstay::detail::meet_before_the_end();
+           if (ends != AtTheEnd::met) std::exit(failed || ends == AtTheEnd::lost ? EXIT_FAILURE : EXIT_SUCCESS);
+         }) == 0;
 }
 
 void add_session(nb::module_& m) {
@@ -539,7 +545,7 @@ void add_session(nb::module_& m) {
       .value("without_spares", backstay::detail::AtTheEnd::without_spares)
       .value("lost", backstay::detail::AtTheEnd::lost);
   m.def("meet_before_the_end", backstay::detail::meet_before_the_end, nb::call_guard<nb::gil_scoped_release>());
-  m.def("end_without_mpi", end_without_mpi);
+  m.def("meet_behind_python", meet_behind_python);
   m.attr("have_mpi") = BACKSTAY_HAVE_MPI != 0;
 #if BACKSTAY_HAVE_MPI
   m.def("comm_of", comm_of);

@@ -636,15 +636,14 @@ _sessions: weakref.WeakSet = weakref.WeakSet()
 @atexit.register
 def _close_all() -> None:
     """Before mpi4py ends MPI, which it does later in the exit of Python."""
-    for session in list(_sessions):
-        session.close()
-    _flush()  # who does not come to the meeting ends those who do
-    ends = _core.meet_before_the_end()
-    if ends != _core.AtTheEnd.met:  # MPI would wait for those who leave without it, or for a spare that does not come
+    try:
+        for session in list(_sessions):
+            session.close()
+    finally:
+        _flush()  # who does not come to the meeting ends those who do
         has_failed = getattr(sys, "last_value", None) is not None  # by an exception that nobody caught
-        status = 1 if has_failed or ends == _core.AtTheEnd.lost else 0
-        if not _core.end_without_mpi(status):
-            os._exit(status)
+        if not _core.meet_behind_python(has_failed) and (ends := _core.meet_before_the_end()) != _core.AtTheEnd.met:
+            os._exit(1 if has_failed or ends == _core.AtTheEnd.lost else 0)
 
 
 def _status_of(error: SystemExit) -> int:

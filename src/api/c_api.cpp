@@ -10,6 +10,7 @@
 #include "backstay/backstay.h"
 #include "backstay/session.hpp"
 #include "base/result.h"
+#include "base/thread_value.h"
 #if BACKSTAY_HAVE_MPI
 #include "backstay/backstay_mpi.h"
 #endif
@@ -53,14 +54,23 @@ void copy_text(char (&field)[capacity], std::string_view text) {
 }
 
 /// Of the calls of this thread: why the last one that failed did. Empty, where there was no memory for it, or none.
-thread_local std::string last_failure;
+struct LastFailure {
+  std::string sentence;
+};
 
 void keep_failure(std::string_view sentence) noexcept {
+  auto* const last = backstay::of_this_thread<LastFailure>();
+  if (last == nullptr) return;
   try {
-    last_failure = sentence;
+    last->sentence = sentence;
   } catch (...) {
-    last_failure.clear();
+    last->sentence.clear();
   }
+}
+
+std::string take_failure() {
+  auto* const last = backstay::of_this_thread<LastFailure>();
+  return last != nullptr ? std::exchange(last->sentence, {}) : std::string{};
 }
 
 int report(backstay_error* error, Code code, std::string_view sentence) noexcept {
@@ -532,10 +542,10 @@ int backstay_result(backstay_session* session, void* value, size_t bytes, backst
 namespace {
 /// Calls a function of the program, which may have thrown away why a call of the session in it failed.
 void call_back(backstay_body body, void* user, const char* what) {
-  last_failure.clear();
+  take_failure();
   const int returned = body(user);
   if (returned == 0) return;
-  const std::string why = std::exchange(last_failure, {});
+  const std::string why = take_failure();
   throw Error(Code::user, cat(what, " returned ", returned,
                               why.empty() ? "" : cat("; the last call of backstay in it that failed said: ", why)));
 }

@@ -43,8 +43,15 @@ void tell_status(int status) {
 #endif
 }
 
+bool has_failed() {
+#if BACKSTAY_HAVE_MPI
+  if (watched == getpid() && comm::leaving::a_rank_did_not_come()) return true;
+#endif
+  return failed == getpid();
+}
+
 void at_exit(int status, void*) {
-  const bool fails = failed == getpid() && status == 0;
+  const bool fails = has_failed() && status == 0;
   if (const int told = fails ? EXIT_FAILURE : status & 0xff; told != 0) tell_status(told);
   // In glibc, which alone has on_exit, the rest of the exit goes on with the new status: what was registered before, as
   // the ends of the program's own files, and leaving::end_at_exit().
@@ -53,7 +60,7 @@ void at_exit(int status, void*) {
 
 /// Open MPI's launcher with ULFM has the status 0 where signals end all.
 [[maybe_unused]] void at_late_end() {
-  if (failed != getpid()) return;
+  if (!has_failed()) return;
   call_in_time([] { tell_status(EXIT_FAILURE); });
   flush_all();
   _exit(EXIT_FAILURE);

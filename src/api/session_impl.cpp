@@ -942,9 +942,11 @@ bool Session::Impl::close() {
     engine_->leave();
     api::fail_at_exit();
   }
-  if (signals_ && api::SignalListener::ends_the_process())
+  const int ended_by = signals_ ? api::SignalListener::ends_the_process() : 0;
+  if (ended_by != 0)
     journal_->say("a signal that asked for the end came after the last checkpoint(): it ends the program now");
   if (let_spares_go()) say_that_it_ended();
+  if (ended_by != 0) api::tell_launcher(cat("left ", 128 + ended_by));
   return waited.ok();
 }
 

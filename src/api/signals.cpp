@@ -102,9 +102,9 @@ SignalListener::~SignalListener() {
   std::raise(signal_seen);
 }
 
-bool SignalListener::ends_the_process() {
+int SignalListener::ends_the_process() {
   const std::lock_guard lock(listeners_mutex);
-  return listeners == 1 && is_unserved();
+  return listeners == 1 && is_unserved() ? signal_seen : 0;
 }
 
 void SignalListener::served() {

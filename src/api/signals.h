@@ -18,8 +18,8 @@ class SignalListener {
   /// The last checkpoint is there: once every listener has said so, the signals end the process again as they would
   /// without backstay.
   static void served();
-  /// The end of the only listener ends the process.
-  [[nodiscard]] static bool ends_the_process();
+  /// The signal by which the end of the only listener ends the process; 0: it does not.
+  [[nodiscard]] static int ends_the_process();
 };
 
 }  // namespace backstay::api

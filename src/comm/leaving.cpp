@@ -47,7 +47,8 @@ std::function<void(const std::vector<int>&)>& no_spare() {
   return *what;
 }
 bool has_met = false;
-std::atomic<bool> alone{false};          ///< the others may not come
+std::atomic<bool> alone{false};  ///< the others may not come
+std::atomic<bool> is_without_a_rank{false};
 std::atomic<bool> lost{false};           ///< the job
 std::atomic<bool> waits_no_more{false};  ///< for spares: MPI_Finalize would
 std::unique_ptr<Watch> watch;            ///< over MPI_Finalize
@@ -130,6 +131,7 @@ class Meeting {
 };
 
 bool meet(MPI_Comm all, int flags) {
+  const OurCall ours;
   Meeting meeting(all, flags);
   for (Backoff backoff(Backoff::for_days); !meeting.is_over(); backoff.sleep()) continue;
   return meeting.all_said_so();
@@ -188,6 +190,7 @@ void tell_of_missing_spares(MPI_Comm all, MPI_Comm ranks) {
 /// All ranks have come, so it is the spares alone that are waited for. False: they have not come within the bound, and
 /// MPI_Finalize would wait for them.
 bool meet_spares(const Job& here, MPI_Comm ranks) {
+  const OurCall ours;
   Meeting meeting(here.all, 0);
   Patience patience(here.bound);
   for (Backoff backoff(Backoff::for_days); !meeting.is_over(); backoff.sleep()) {
@@ -209,6 +212,23 @@ void tell_of_an_end(int status) {
     told = std::move(tell());
   }
   if (told) call_in_time([told, status] { told(status); });
+}
+
+/// Said by the lowest that is left.
+void note_a_loss(MPI_Comm ranks) {
+  const auto missing = known_losses(ranks);
+  is_without_a_rank = !missing.empty();
+  int me = 0, lowest = 0;
+  std::string numbers;
+  for (const int rank : missing) {
+    numbers += (numbers.empty() ? "" : ", ") + std::to_string(rank);
+    if (rank == lowest) ++lowest;
+  }
+  MPI_Comm_rank(ranks, &me);
+  if (is_without_a_rank && me == lowest)
+    std::fprintf(stderr,
+                 "backstay: rank %s was lost before it came to the end of MPI: what it still had to do is not done\n",
+                 numbers.c_str());
 }
 
 /// As the launcher tells the others of an end by a signal.
@@ -243,6 +263,8 @@ void is_one_of(MPI_Comm ranks) {
 }
 
 void others_may_not_come() { alone = true; }
+
+bool a_rank_did_not_come() { return is_without_a_rank; }
 
 void nobody_counts_on_me() {
   counted_on = 0;
@@ -300,6 +322,7 @@ void meet_before_the_end() {
   // Ranks may come in days, and spares wait for them.
   if (ranks != MPI_COMM_NULL) MPI_Comm_set_errhandler(ranks, MPI_ERRORS_RETURN);
   const bool all_are_there = meet(ranks != MPI_COMM_NULL ? ranks : here.all, 0);
+  if (!all_are_there && ranks != MPI_COMM_NULL) note_a_loss(ranks);
   if (ranks != MPI_COMM_NULL && !meet_spares(here, ranks)) {
     waits_no_more = all_are_there;
     return nobody_counts_on_me();
@@ -309,6 +332,7 @@ void meet_before_the_end() {
                                   "does not come to it: this process ends",
                                   [] {
                                     if (const auto what = late_end.load()) what();
+                                    tell_of_an_end(EXIT_FAILURE);  // what comes behind it is not done
                                   });
 }
 
@@ -344,9 +368,12 @@ int MPI_Finalize() { return backstay::comm::leaving::finalize(); }
 int ompi_mpi_abort(MPI_Comm comm, int code);
 int ompi_rte_abort(int code, char* format, ...);
 
+/// What the launcher would make of a code. 0 is no way to say that a job was given up.
+static int status_of(int code) { return (code & 0xff) != 0 ? code & 0xff : EXIT_FAILURE; }
+
 /// What MPI_Abort and MPI's handler for fatal errors come to in Open MPI, when they have said why.
 int ompi_mpi_abort(MPI_Comm comm, int code) {
-  backstay::comm::leaving::end_noticed("by MPI_Abort with code " + std::to_string(code), code);
+  backstay::comm::leaving::end_noticed("by MPI_Abort with code " + std::to_string(code), status_of(code));
   using Abort = int (*)(MPI_Comm, int);
   if (const auto theirs = reinterpret_cast<Abort>(dlsym(RTLD_NEXT, "ompi_mpi_abort"))) return theirs(comm, code);
   std::abort();
@@ -363,7 +390,7 @@ int ompi_rte_abort(int code, char* format, ...) {
     va_end(arguments);
     std::fputs(why.data(), stderr);
   }
-  backstay::comm::leaving::end_noticed("as MPI gave up by itself, with code " + std::to_string(code), code);
+  backstay::comm::leaving::end_noticed("as MPI gave up by itself, with code " + std::to_string(code), status_of(code));
   using Abort = int (*)(int, const char*, ...);
   if (const auto theirs = reinterpret_cast<Abort>(dlsym(RTLD_NEXT, "ompi_rte_abort"))) return theirs(code, nullptr);
   std::abort();

@@ -31,6 +31,9 @@ constexpr int all_are_closing = 3;
 /// ends as one that is lost.
 void others_may_not_come();
 
+/// A rank was lost before all had come to the end of MPI: what it still had to do is not done.
+[[nodiscard]] bool a_rank_did_not_come();
+
 /// This process is one of `ranks`, which meet before MPI ends and wait for spares for the bound at most; MPI_COMM_NULL:
 /// it is a spare, which waits for them.
 void is_one_of(MPI_Comm ranks);

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/thread_value.h"
 #include "comm/mpi_operation.h"
 #include "comm/patience.h"
 
@@ -46,7 +47,6 @@ struct Given {
   const MPI_Request* requests = nullptr;
   std::vector<MPI_Request> before;
 };
-thread_local Given given;
 
 /// Looks at it, which lets MPI go on with it.
 ///
@@ -91,36 +91,42 @@ void OpenRequests::note_again(const MPI_Request* requests, int count) {
 }
 
 OpenRequests::Completion::Completion(int count, const MPI_Request* requests) {
-  if (OurCall::is_under_way() || requests == nullptr) return;  // MPI says what is wrong with the latter
-  given.requests = requests;
-  given.before.assign(requests, requests + std::max(count, 0));
+  auto* const given = of_this_thread<Given>();
+  if (OurCall::is_under_way() || given == nullptr || requests == nullptr)
+    return;  // MPI says what is wrong with the latter
+  given->requests = requests;
+  given->before.assign(requests, requests + std::max(count, 0));
 }
 
-OpenRequests::Completion::~Completion() { given.requests = nullptr; }
+OpenRequests::Completion::~Completion() {
+  if (auto* const given = of_this_thread<Given>()) given->requests = nullptr;
+}
 
 /// A persistent one stays what it is, and is done until it is started again.
 int OpenRequests::Completion::ended(int code) const {
-  if (given.requests == nullptr) return code;
+  const auto* const given = of_this_thread<Given>();
+  if (given == nullptr || given->requests == nullptr) return code;
   if (code != MPI_SUCCESS) {
     met_an_error();
     return code;
   }
   Noted& all = noted();
   const std::lock_guard lock(all.mutex);
-  for (std::size_t i = given.before.size(); i-- > 0;)
-    if (given.requests[i] != given.before[i]) all.forget(given.before[i]);
+  for (std::size_t i = given->before.size(); i-- > 0;)
+    if (given->requests[i] != given->before[i]) all.forget(given->before[i]);
   return code;
 }
 
 /// In a call that meets an error in one of several, Open MPI frees all for which it has one: also messages in a revoked
 /// communicator that it still works on.
 void OpenRequests::met_an_error() {
-  if (given.requests == nullptr) return;
+  const auto* const given = of_this_thread<Given>();
+  if (given == nullptr || given->requests == nullptr) return;
   Noted& all = noted();
   const std::lock_guard lock(all.mutex);
-  for (std::size_t i = 0; i < given.before.size(); ++i) {
-    if (given.requests[i] == given.before[i]) continue;
-    const auto found = all.find(given.before[i]);
+  for (std::size_t i = 0; i < given->before.size(); ++i) {
+    if (given->requests[i] == given->before[i]) continue;
+    const auto found = all.find(given->before[i]);
     if (found != all.begun.rend()) found->number = PMPI_Request_c2f(found->request);
   }
 }

@@ -6,11 +6,14 @@
  * LOOPER_QUITS=PROCESS,STEP: that one calls quick_exit(4) at that step.
  * LOOPER_EXITS, LOOPER_ABORTS, LOOPER_ERRS=PROCESS,STEP: that one calls exit(4) or MPI_Abort at that step, or makes a
  * mistake in MPI that is fatal. LOOPER_READS=1: a thread of the one that exits is in fgets() for a pipe meanwhile.
+ * LOOPER_ABORT_CODE=N: what MPI_Abort is called with, in place of 5.
  * LOOPER_MPI_GIVES_UP=PROCESS,STEP: Open MPI ends it as it does by itself.
  * LOOPER_RETURNS=PROCESS,STEP: the body of that one, or with PROCESS -1 of all, returns an error at that step.
  * LOOPER_MERGES=FILE: all merge an intercommunicator at step 100; process 1 dies before it, if it can make that file.
  * LOOPER_COPIES=FILE: all copy a communicator that is older than the session at step 100, and process 1 does as above.
  * LOOPER_LEAVES=FILE: process 1 dies between the end of the loop and that of its session, as above.
+ * LOOPER_TARRIES=PROCESS,SECONDS: that one stands still for so long in the end of its session, where all have agreed
+ * that it has come, and dies.
  * LOOPER_LATE=FILE: process 1 dies at step 100, as above, and the last rank sends in a communicator that rank 0 has
  * freed. LOOPER_KEEPS=1: a communicator that the body has made once is kept over repairs, against what the guide says.
  * LOOPER_PAIR=1: ranks 0 and 1 talk in a communicator of their own, which they keep over repairs, too.
@@ -18,6 +21,9 @@
  * LOOPER_STATUS=N: what all end with. LOOPER_INIT=1: what it starts from comes of messages in backstay_init.
  * LOOPER_LOCKS=PROCESS,SECONDS: what is open in that one stays so for that long, when it has died, too: its locks.
  * LOOPER_RESTS=PROCESS,SECONDS: that one goes on behind its session for so long, and says so.
+ * LOOPER_CLOSES_AT_EXIT=1: all close their sessions in a function that they have registered before, and wait for a
+ * message to themselves before and in it.
+ * LOOPER_RAISES=1: all raise SIGTERM between the end of the loop and that of their sessions.
  * LOOPER_LAST_WORDS=1: it says so at its exit, in a function that it has registered before its session.
  * LOOPER_GOES_ON=1: where backstay_loop has failed it makes the calls of the session all the same, and says the codes.
  */
@@ -51,6 +57,10 @@ typedef struct {
 static int say(const char* what, const backstay_error* error) {
   fprintf(stderr, "looper: %s: %s\n", what, error->message);
   return 1;
+}
+
+static int number_in(const char* variable, int otherwise) {
+  return getenv(variable) != NULL ? atoi(getenv(variable)) : otherwise;
 }
 
 /* This process is the first number of that variable, of which `second` gets the second one. */
@@ -93,6 +103,26 @@ static int is_process_1(void) {
 static void die_once(const char* file) {
   if (is_process_1() && open(file, O_CREAT | O_EXCL | O_WRONLY, 0600) >= 0) raise(SIGKILL);
 }
+
+static void rest(unsigned seconds) {
+  while (seconds > 0) seconds = sleep(seconds);
+}
+
+static int is_closing = 0;
+
+#if defined(OPEN_MPI)
+/* Backstay's agreement, and MPI's behind it. */
+__attribute__((visibility("default"))) int MPIX_Comm_iagree(MPI_Comm comm, int* flags, MPI_Request* request) {
+  unsigned seconds = 0;
+  if (is_closing && is_me("LOOPER_TARRIES", &seconds)) {
+    rest(seconds);
+    raise(SIGKILL);
+  }
+  __typeof__(&MPIX_Comm_iagree) theirs;
+  *(void**)&theirs = dlsym(RTLD_NEXT, "MPIX_Comm_iagree");
+  return theirs(comm, flags, request);
+}
+#endif
 
 /* Of ranks with even and with odd numbers. */
 static int merge(MPI_Comm comm, int rank, const char* file) {
@@ -207,7 +237,7 @@ static int body(void* user) {
       exit(4);
     }
     if (quits && s->step == quits_at) quick_exit(4);
-    if (aborts && s->step == aborts_at) MPI_Abort(comm, 5);
+    if (aborts && s->step == aborts_at) MPI_Abort(comm, number_in("LOOPER_ABORT_CODE", 5));
     if (returns && s->step == returns_at) return 9;
     if (gives_up && s->step == gives_up_at) give_up();
     if (errs && s->step == errs_at) MPI_Send(&sum, 1, MPI_DOUBLE, 1000, 0, comm);
@@ -281,6 +311,23 @@ static void go_on(simulation* s, const backstay_region* region) {
 
 static void say_last_words(void) { puts("last words"); }
 
+static backstay_session* to_close = NULL;
+
+static void talk_to_myself(void) {
+  int sent = 1, got = 0;
+  MPI_Request both[2];
+  MPI_Irecv(&got, 1, MPI_INT, 0, 1, MPI_COMM_SELF, &both[0]);
+  MPI_Isend(&sent, 1, MPI_INT, 0, 1, MPI_COMM_SELF, &both[1]);
+  MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
+}
+
+static void close_at_exit(void) {
+  if (to_close == NULL) return; /* a spare */
+  talk_to_myself();
+  backstay_close(to_close);
+  puts("closed");
+}
+
 int main(int argc, char** argv) {
   static simulation s = {.kept = MPI_COMM_NULL};
   const int64_t shape[] = {CELLS};
@@ -290,6 +337,7 @@ int main(int argc, char** argv) {
   backstay_error error;
   s.steps = argc > 1 ? atoll(argv[1]) : 300;
   if (getenv("LOOPER_LAST_WORDS") != NULL) atexit(say_last_words);
+  if (getenv("LOOPER_CLOSES_AT_EXIT") != NULL) atexit(close_at_exit);
   cells.shape = weights.shape = shape;
   cells.data = s.cells;
   weights.data = s.weights;
@@ -309,13 +357,20 @@ int main(int argc, char** argv) {
     backstay_close(s.session);
     return 3;
   }
+  unsigned rests = 0;
   if (getenv("LOOPER_LEAVES") != NULL) die_once(getenv("LOOPER_LEAVES"));
   maybe_die_soon();
+  if (getenv("LOOPER_RAISES") != NULL) raise(SIGTERM);
+  if (getenv("LOOPER_CLOSES_AT_EXIT") != NULL) {
+    talk_to_myself();
+    to_close = s.session;
+    return 0;
+  }
+  is_closing = 1;
   backstay_close(s.session);
-  unsigned rests = 0;
   if (is_me("LOOPER_RESTS", &rests)) {
-    for (unsigned left = rests; left > 0;) left = sleep(left);
+    rest(rests);
     puts("rested");
   }
-  return getenv("LOOPER_STATUS") != NULL ? atoi(getenv("LOOPER_STATUS")) : 0;
+  return number_in("LOOPER_STATUS", 0);
 }

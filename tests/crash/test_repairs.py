@@ -617,6 +617,86 @@ def test_a_rank_that_is_lost_after_loop_ends_the_job(tmp_path, leaves, status):
 
 
 @needs_ulfm
+def test_a_rank_that_is_lost_when_the_others_have_waited_for_it_in_vain_has_not_ended_its_session(
+    tmp_path, monkeypatch
+):
+    """They are at the end of MPI by then."""
+    monkeypatch.setenv("LOOPER_TARRIES", "1,8")
+    flags = ("-n", 3, "--spares", 1, "--kill", "0@20", "--relaunch", 0)
+    ended = run(tmp_path, *flags, program=LOOPER, words=("50",), levels="shared", every=5, timeout=2)
+    assert "rank 1 was lost before it came to the end of MPI: what it still had to do is not done" in ended.stderr
+    assert ended.returncode == 1 and "the job is done" not in ended.stderr, ended.stderr
+
+
+@needs_ulfm
+@pytest.mark.parametrize("spares", [0, 1])
+def test_a_session_that_is_closed_in_the_exit_of_the_program_ends_as_another(tmp_path, monkeypatch, spares):
+    """What each thread has of its own is gone by then."""
+    monkeypatch.setenv("LOOPER_CLOSES_AT_EXIT", "1")
+    flags = ("-n", 2, "--spares", spares, "--relaunch", 0)
+    ended = run(tmp_path, *flags, program=LOOPER, words=("50",), levels="shared", every=5, timeout=20)
+    assert ended.returncode == 0 and "signal" not in ended.stderr.lower(), ended.stderr
+    assert ended.stdout.count("closed") == 2 and "the job is done" in ended.stderr, ended
+
+
+@needs_ulfm
+@pytest.mark.parametrize("spares", [0, 1])
+def test_a_signal_behind_the_last_checkpoint_ends_the_job_with_it(tmp_path, monkeypatch, spares):
+    """Each process ends by it behind its session: what the program still had to do is not done."""
+    monkeypatch.setenv("LOOPER_RAISES", "1")
+    monkeypatch.setenv("LOOPER_LAST_WORDS", "1")
+    flags = ("-n", 2, "--spares", spares, "--relaunch", 0)
+    ended = run(tmp_path, *flags, program=LOOPER, words=("50",), levels="shared", every=1000, timeout=20)
+    assert ended.returncode == 143 and "the job is done" not in ended.stderr, ended.stderr
+    assert ended.stdout.count("last words") == spares, "those of ranks come behind their sessions"
+
+
+@needs_ulfm
+@pytest.mark.parametrize("code", [0, 256, 3])
+def test_a_job_that_is_given_up_by_mpi_abort_is_not_done(tmp_path, monkeypatch, code):
+    """Whatever the code: a status has eight bits."""
+    monkeypatch.setenv("LOOPER_ABORTS", "1,60")
+    monkeypatch.setenv("LOOPER_ABORT_CODE", str(code))
+    flags = ("-n", 2, "--spares", 1, "--kill", "0@20", "--relaunch", 0)
+    ended = run(tmp_path, *flags, program=LOOPER, words=("100",), levels="shared", every=5, timeout=20)
+    assert ended.returncode == (3 if code == 3 else 1) and "the job is done" not in ended.stderr, ended.stderr
+
+
+PUBLISHES = """
+import atexit, sys, time
+from pathlib import Path
+
+def publish():  # behind all that those register who are imported later
+    time.sleep(6)
+    Path(sys.argv[1], f"published-{rank}").touch()
+
+atexit.register(publish)
+import backstay
+with backstay.Session() as run:
+    rank = run.rank
+    state = run.state(step=0)
+    def body():
+        run.resume()
+        while state.step < 5:
+            run.checkpoint()
+            state.step += 1
+            run.comm.Barrier()
+    run.loop(body)
+"""
+
+
+@needs_ulfm
+def test_the_exit_of_python_may_take_longer_than_the_timeout(tmp_path):
+    """It is not the end of MPI, which all have to come to together."""
+    (tmp_path / "app.py").write_text(PUBLISHES)
+    words = (sys.executable, tmp_path / "app.py", tmp_path)
+    flags = ("-n", 2, "--spares", 1, "--relaunch", 0)
+    ended = run(tmp_path, *flags, program=words[0], words=words[1:], levels="shared", every=5, timeout=2)
+    assert ended.returncode == 0 and "the job is done" in ended.stderr, ended.stderr
+    assert len(list(tmp_path.glob("published-*"))) == 2, ended.stderr
+
+
+@needs_ulfm
 def test_a_rank_that_is_lost_after_loop_is_no_end_of_the_job_where_no_spare_is_left(tmp_path, monkeypatch):
     """The others end their sessions and the program, whose own status is 0."""
     monkeypatch.setenv("LOOPER_LEAVES", str(tmp_path / "died"))
