@@ -1005,14 +1005,12 @@ def _assess(line: Line) -> Line:
 
 
 def expected_instances(line: Line, file: DataFile) -> Iterator[Instance]:
-    """Where the original and the copy of a file are, or should be."""
+    """Where the original and the copy of a file are, or should be. A rescue that was killed may have left copies."""
     for is_copy, node in ((False, file.node), (True, file.copy_node)):
-        if is_copy and node < 0:
-            continue
         name = file.copy_name if is_copy else file.name
         places = sorted(line.searched_holdings, key=lambda h: h.root.node != node)
         there = [h.path / name for h in places if _is_there(h.path / name)]
-        if not there:
+        if not there and not (is_copy and node < 0):
             yield _missing(line, node, name, is_copy)
         yield from (Instance(path, is_copy) for path in there)
 

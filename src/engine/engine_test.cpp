@@ -770,11 +770,14 @@ struct Mesh {
 
 /// A job of three ranks, each of which has a static region of 50 times its number, which must be that in the end.
 void run_with_a_mesh(const fs::path& dir, const InMemory& memory, const std::vector<LevelConfig>& levels,
-                     const std::function<void(Rank&, std::size_t)>& act) {
+                     const std::function<void(Rank&, std::size_t)>& act, const Rank::Adjust& adjust = {}) {
   constexpr int ranks = 3;
   comm::run_ranks(ranks, [&](comm::Comm& comm) {
     const auto me = static_cast<std::size_t>(comm.rank());
-    Rank rank(comm, dir, levels, ranks, [&](EngineConfig& config) { config.memory = memory[me]; });
+    Rank rank(comm, dir, levels, ranks, [&](EngineConfig& config) {
+      config.memory = memory[me];
+      if (adjust) adjust(config);
+    });
     Mesh mesh(static_cast<double>(me));
     ASSERT_TRUE(rank.engine->static_regions().add(mesh.spec()).ok());
     act(rank, me);
@@ -928,6 +931,67 @@ TEST_F(EngineTest, static_regions_at_level_shared_are_read_before_a_line_that_is
     EXPECT_EQ(saved->line, 2U);
   });
   expect_a_mesh_and(2, dir_, {level(LevelKind::shared)});
+}
+
+std::vector<fs::path> below(const fs::path& dir) {
+  std::vector<fs::path> out;
+  for (const auto& entry : fs::recursive_directory_iterator(dir)) out.push_back(entry.path());
+  std::ranges::sort(out);
+  return out;
+}
+
+/// Of the damaged file a program needs nothing that makes its static regions itself.
+TEST_F(EngineTest, where_no_room_is_left_for_static_regions_at_the_end_those_that_are_there_stay) {
+  InMemory memory = make_memory();
+  const auto in_memory = with_parity(LevelKind::memory, 1, 1);
+  const std::vector<LevelConfig> both{in_memory, level(LevelKind::shared)};
+  run_with_a_mesh(dir_, memory, both, [](Rank& rank, std::size_t) { rank.write(1); });
+  run_with_a_mesh(dir_, memory, {in_memory}, [](Rank& rank, std::size_t) {
+    ASSERT_TRUE(rank.engine->resume().ok());
+    rank.write(2);
+  });
+  flip(dir_ / "shared/shared-static/line-00000001/rank-00001.h5", 8192 + 40);
+  const auto before = below(dir_ / "shared");
+  const auto plan = std::make_shared<store::FaultPlan>();
+  plan->fail_writes_under("shared-static", {Code::no_space, "full"});
+  run_with_a_mesh(
+      dir_, memory, both,
+      [](Rank& rank, std::size_t) {
+        const auto saved = rank.engine->save_what_memory_holds();
+        ASSERT_FALSE(saved.ok());
+        EXPECT_EQ(saved.failure().code, Code::no_space);
+      },
+      [&](EngineConfig& config) { config.wrap_store = with_faults(plan); });
+  EXPECT_EQ(below(dir_ / "shared"), before);
+  run_with_a_mesh(dir_, memory, {level(LevelKind::shared)}, [](Rank& rank, std::size_t) {
+    const auto found = rank.engine->resume();
+    ASSERT_TRUE(found.ok()) << found.failure().what;
+    EXPECT_EQ(found->line, 1U);
+  });
+}
+
+TEST_F(EngineTest, nothing_is_saved_at_the_end_where_nobody_can_see_what_lies_at_level_shared) {
+  const InMemory memory = make_memory();
+  const std::vector<LevelConfig> both{with_parity(LevelKind::memory, 1, 1), level(LevelKind::shared)};
+  run_with_a_mesh(dir_, memory, both, [](Rank& rank, std::size_t) { rank.write(1); });
+  const auto before = below(dir_ / "shared");
+  const auto plan = std::make_shared<store::FaultPlan>();
+  int looks = 0;
+  run_with_a_mesh(
+      dir_, memory, both,
+      [&](Rank& rank, std::size_t me) {
+        if (me == 0)  // who looks
+          plan->before_each([&](const store::FaultPlan::Step& step) {
+            if (step.operation == store::Operation::list && step.path == "shared" && ++looks == 1)
+              plan->fail_nth(store::Operation::list, 0, {Code::io, "for a moment"});
+          });
+        ASSERT_TRUE(rank.engine->agree_on({}).ok());
+        const auto saved = rank.engine->save_what_memory_holds();
+        ASSERT_FALSE(saved.ok());
+        EXPECT_NE(saved.failure().what.find("for a moment"), std::string::npos) << saved.failure().what;
+      },
+      [&](EngineConfig& config) { config.wrap_store = with_faults(plan); });
+  EXPECT_EQ(below(dir_ / "shared"), before);
 }
 
 /// Shared's are damaged, and were found to be; those of level local are good, and in memory.

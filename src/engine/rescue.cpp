@@ -16,8 +16,14 @@ constexpr std::size_t piece_bytes = std::size_t{4} << 20;
 class Rescue {
  public:
   Rescue(const catalog::Candidate& line, const Inventory& inventory, const Level& from, Level& to, comm::Comm& comm)
-      : line_(line), inventory_(inventory), from_(from), to_(to), comm_(comm) {}
+      : line_(line),
+        inventory_(inventory),
+        from_(from),
+        to_(to),
+        comm_(comm),
+        dir_(catalog::line_dir(to.name, line.line)) {}
 
+  /// What is there by that number, if anything, is of no use: it is set aside.
   Result<void> run() {
     if (auto staged = write_and_stage(); !staged) {
       if (to_.leader && comm_.works() && check_lock(to_)) (void)catalog::give_up(*to_.store, to_.name, line_.line).ok();
@@ -27,10 +33,27 @@ class Rescue {
     return agree(comm_, committed);
   }
 
+  /// The same line is there, and damaged: a resume may need nothing of what is. So it stays until all files lie beside
+  /// it as copies, durable; then its manifest is replaced, then the files are. Where that fails the copies do.
+  Result<void> replace() {
+    const auto before = to_.leader ? names_there() : Result<std::set<std::string>>(std::set<std::string>());
+    BACKSTAY_TRY(agree(comm_, before ? Result<void>{} : before.failure()));
+    if (auto copied = agree(comm_, copy_mine(format::copy_name)); !copied) {
+      if (to_.leader && comm_.works()) (void)remove_all_but(*before).ok();
+      return copied;
+    }
+    BACKSTAY_TRY(agree(comm_, to_.leader ? put_manifest() : Result<void>{}));
+    const auto in_place = agree(comm_, copy_mine([](const std::string& name) { return name; }));
+    if (in_place && to_.leader) (void)remove_copies().ok();
+    return {};
+  }
+
  private:
+  using Naming = std::string (*)(const std::string&);
+
   Result<void> write_and_stage() {
     BACKSTAY_TRY(agree(comm_, to_.leader ? prepare() : Result<void>{}));
-    BACKSTAY_TRY(agree(comm_, copy_mine()));
+    BACKSTAY_TRY(agree(comm_, copy_mine([](const std::string& name) { return name; })));
     return agree(comm_, stage());
   }
 
@@ -39,19 +62,20 @@ class Rescue {
     return catalog::prepare(*to_.store, to_.name, line_.line, to_.whole);
   }
 
-  Result<void> copy_mine() {
+  Result<void> copy_mine(Naming naming) {
     for (std::size_t f = 0; f < line_.manifest.files.size(); ++f) {
       const auto& source = line_.sources[f].front();
+      const auto& file = line_.manifest.files[f];
       if (inventory_.contents[source.store].server == comm_.rank())
-        BACKSTAY_TRY(copy(source.name, line_.manifest.files[f]));
+        BACKSTAY_TRY(copy(source.name, file, naming(file.name)));
     }
     return {};
   }
 
-  Result<void> copy(const std::string& name, const format::DataFile& file) {
-    auto from = from_.store->open_to_read(catalog::line_dir(from_.name, line_.line) + "/" + name);
+  Result<void> copy(const std::string& source, const format::DataFile& file, const std::string& name) {
+    auto from = from_.store->open_to_read(catalog::line_dir(from_.name, line_.line) + "/" + source);
     if (!from) return from.failure();
-    auto to = to_.store->open_to_write(catalog::line_dir(to_.name, line_.line) + "/" + file.name);
+    auto to = to_.store->open_to_write(dir_ + "/" + name);
     if (!to) return to.failure();
     Bytes piece;
     for (std::uint64_t at = 0; at < file.size; at += piece.size()) {
@@ -63,18 +87,54 @@ class Rescue {
     return (*to)->sync();
   }
 
-  Result<void> stage() {
-    if (!to_.leader) return {};
-    BACKSTAY_TRY(check_lock(to_));
+  [[nodiscard]] Bytes manifest() const {
     auto manifest = line_.manifest;
     manifest.level = to_.name;
     manifest.groups.clear();
+    for (auto& file : manifest.files) file.node = file.copy_node = -1;
+    return format::encode_manifest(manifest);
+  }
+
+  [[nodiscard]] std::vector<std::string> names() const {
     std::vector<std::string> names;
-    for (auto& file : manifest.files) {
-      file.node = file.copy_node = -1;
-      names.push_back(file.name);
-    }
-    return catalog::stage(*to_.store, to_.name, line_.line, format::encode_manifest(manifest), names);
+    for (const auto& file : line_.manifest.files) names.push_back(file.name);
+    return names;
+  }
+
+  Result<void> stage() {
+    if (!to_.leader) return {};
+    BACKSTAY_TRY(check_lock(to_));
+    return catalog::stage(*to_.store, to_.name, line_.line, manifest(), names());
+  }
+
+  [[nodiscard]] Result<std::set<std::string>> names_there() const {
+    BACKSTAY_TRY(check_lock(to_));
+    const auto entries = to_.store->list(dir_);
+    if (!entries) return entries.failure();
+    std::set<std::string> out;
+    for (const auto& entry : *entries) out.insert(entry.name);
+    return out;
+  }
+
+  Result<void> put_manifest() {
+    BACKSTAY_TRY(check_lock(to_));
+    return catalog::adopt(*to_.store, to_.name, line_.line, manifest());
+  }
+
+  Result<void> remove_copies() {
+    BACKSTAY_TRY(to_.store->sync_dir(dir_));  // what they stand in for is there under its name
+    const auto of_line = names();
+    std::set<std::string> stay(of_line.begin(), of_line.end());
+    stay.insert("manifest");
+    return remove_all_but(stay);
+  }
+
+  Result<void> remove_all_but(const std::set<std::string>& stay) {
+    const auto there = names_there();
+    if (!there) return there.failure();
+    for (const auto& name : *there)
+      if (!stay.contains(name)) BACKSTAY_TRY(store::remove_tree(*to_.store, dir_ + "/" + name));
+    return {};
   }
 
   const catalog::Candidate& line_;
@@ -82,10 +142,18 @@ class Rescue {
   const Level& from_;
   Level& to_;
   comm::Comm& comm_;
+  std::string dir_;
 };
 }  // namespace
 
 namespace {
+/// Where lines may lie that nobody has seen, none is written: one of its number may be among them.
+Result<void> require_seen(const Inventory& inventory, std::ptrdiff_t level) {
+  for (const auto& store : inventory.contents)
+    if (store.level == level && !store.seen) return store.state;
+  return {};
+}
+
 const catalog::Candidate* find_line(const Inventory& inventory, std::ptrdiff_t level, std::uint64_t line) {
   for (const auto& candidate : inventory.candidates)
     if (candidate.level == level && candidate.line == line && candidate.trouble.empty()) return &candidate;
@@ -139,15 +207,18 @@ class Rescuer {
     if (there != nullptr && is_it(there->manifest)) {
       const auto good = read(*there, found_.statics, companions_);
       if (good || good.failure().code != Code::corrupt) return good ? Result<void>{} : good.failure();
-    } else if ((there != nullptr || !companions_[static_cast<std::size_t>(to_)].seen) && is_named_there(number)) {
-      return fail(Code::corrupt, "lines at level shared may need other static regions of the number ", number);
     }
     const auto* here = find_line(found_.statics, line.level, number);
     if (here == nullptr) return fail(Code::corrupt, "its static regions cannot be had");
+    Level& target = companions_[static_cast<std::size_t>(to_)];
+    const bool same_is_there =
+        there != nullptr && there->manifest.job == here->manifest.job && there->manifest.time == here->manifest.time;
+    if (!same_is_there && (there != nullptr || !target.seen) && is_named_there(number))
+      return fail(Code::corrupt, "lines at level shared may need other static regions of the number ", number);
     const auto good = read(*here, found_.statics, companions_);
     if (!good) return good.failure();
-    Level& target = companions_[static_cast<std::size_t>(to_)];
-    BACKSTAY_TRY(Rescue(*good, found_.statics, companions_[static_cast<std::size_t>(line.level)], target, comm_).run());
+    Rescue rescue(*good, found_.statics, companions_[static_cast<std::size_t>(line.level)], target, comm_);
+    BACKSTAY_TRY(same_is_there ? rescue.replace() : rescue.run());
     note_rescued(target, *good);
     brought_.insert(number);
     return {};
@@ -183,6 +254,7 @@ Result<Rescued> rescue(Inventories& found, std::vector<Level>& levels, std::vect
       return other.trouble.empty() && other.line == line->line && kind_of(other) != LevelKind::memory;
     });
     if (outlives_the_job) break;
+    BACKSTAY_TRY(require_seen(found.lines, shared - levels.begin()));
     const auto done = rescuer.bring(*line);
     if (done) {
       std::uint64_t bytes = 0;

@@ -14,9 +14,9 @@ struct Rescued {
 /// Every byte is read before; what is lost or damaged is rebuilt from parity. One of which a resume could not take all
 /// is passed over for the next older one. Line 0: there is nothing to save. Without a level shared: 0.
 ///
-/// Invariant: the steps of a commit as of any line (docs/format.md); what is at level shared stays until then,
-/// but for static regions of which a resume could not take all: they are set aside (line-N.aside-1) before those of
-/// memory are written.
+/// Invariant: the steps of a commit as of any line (docs/format.md); what a resume would take at level shared it can
+/// take at every moment. So static regions that are there, and damaged, are replaced in their place, after all of them
+/// lie beside as copies. Nothing is written where level shared could not be looked at: its failure.
 Result<Rescued> rescue(Inventories& found, std::vector<Level>& levels, std::vector<Level>& companions,
                        const Topology& topology, comm::Comm& comm, const Say& say);
 

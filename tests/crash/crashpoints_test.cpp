@@ -25,7 +25,7 @@ struct Way {
     out[0].files = files;
     out[0].parity = parity;
     out[0].keep = keep;
-    if (and_shared) out.emplace_back();
+    if (and_shared) out.emplace_back().layout = layout;
     return out;
   }
 };
@@ -368,6 +368,101 @@ INSTANTIATE_TEST_SUITE_P(, crashpoints_of_one_rank,
                                             ::testing::Values(Crash::keeps_all)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(in_memory, crashpoints_of_one_rank, ways_in_memory, name_of);
+
+// ---- the end saves what memory holds -------------------------------------------------------------------------------
+
+struct Saved {
+  std::uint64_t line = 0;  ///< 0: all ranks heard of a failure
+  std::uint64_t operations = 0;
+};
+
+/// A job that saves the newest line of its memory at level shared, and dies at an operation of that (0: not at all).
+Saved die_in_rescue(const Trial& trial, std::uint64_t operation) {
+  auto plan = std::make_shared<store::FaultPlan>();
+  Saved out;
+  comm::run_ranks(ranks, [&](comm::Comm& comm) {
+    JobRank job(comm, trial, plan);
+    (void)comm.barrier().ok();
+    const auto before = plan->count();
+    (void)comm.barrier().ok();
+    if (comm.rank() == 0 && operation > 0) die_at(*plan, operation);
+    (void)comm.barrier().ok();
+    const auto saved = job.rescue();
+    EXPECT_TRUE(saved.ok() || operation > 0) << saved.failure().what;
+    (void)comm.barrier().ok();
+    if (comm.rank() == 0) out = {saved ? saved->line : 0, plan->count() - before};
+  });
+  ++stopped;
+  return out;
+}
+
+class crashpoints_of_rescue : public crashpoints {
+ protected:
+  /// Line 1 is at both levels, line 2 in memory alone; and of the static regions at level shared, which both need, one
+  /// segment is damaged.
+  [[nodiscard]] Trial before_the_end() const {
+    Trial trial = fresh_trial();
+    EXPECT_EQ(run_job(trial, 0).resumed, 0);
+    const auto both = trial.levels;
+    trial.levels.pop_back();
+    EXPECT_EQ(run_job(trial, 0).resumed, 1);
+    trial.levels = both;
+    int damaged = 0;
+    for (const auto& [path, bytes] : trial.disks.at("shared")->files())
+      if (path.starts_with("shared-static/line-00000001/") && path.ends_with(".h5") && damaged++ == 0)
+        (*bytes)[8192 + 40] ^= std::byte{1};
+    EXPECT_GT(damaged, 0);
+    return trial;
+  }
+  /// The launch after it, of a program that makes its static regions itself before it resumes, or does not.
+  [[nodiscard]] static int found_at_shared(Trial trial, bool mesh_is_made) {
+    trial.memories.clear();
+    trial.levels.erase(trial.levels.begin());
+    trial.mesh_is_made = mesh_is_made;
+    return found_in(trial);
+  }
+};
+
+TEST_P(crashpoints_of_rescue, what_a_resume_took_before_it_can_be_taken_at_each_operation_of_it) {
+  const auto kind = std::get<1>(GetParam());
+  const Trial base = before_the_end();
+  ASSERT_EQ(found_at_shared(copy_of(base), true), 1) << "memory has what the damaged file should hold";
+  const Trial whole = copy_of(base);
+  const Saved saved = die_in_rescue(whole, 0);
+  ASSERT_EQ(saved.line, 2U);
+  int kept_old = 0, kept_new = 0;
+  for (std::uint64_t at = 1; at <= saved.operations + 1; ++at) {
+    SCOPED_TRACE("stopped at operation " + std::to_string(at) + " of about " + std::to_string(saved.operations));
+    const Trial trial = copy_of(base);
+    const bool committed = die_in_rescue(trial, at).line > 0;
+    for (const unsigned seed : all_seeds(kind, static_cast<unsigned>(at))) {
+      const Trial left = copy_of(trial);
+      crash(left.disks, kind, seed);
+      const int found = found_at_shared(copy_of(left), true);
+      ASSERT_TRUE(found == 2 || (found == 1 && !committed)) << "state " << found << ", subset " << seed;
+      ASSERT_TRUE(found == 1 || found_at_shared(copy_of(left), false) == 2) << "subset " << seed;
+      ++(found == 1 ? kept_old : kept_new);
+    }
+  }
+  EXPECT_GT(kept_old, 0);
+  EXPECT_GT(kept_new, 0);
+}
+
+/// In the same files as those of memory, whose metadata are others, and in others.
+Way saved_from_memory(const std::string& name, Layout layout) {
+  return {.name = name,
+          .kind = LevelKind::memory,
+          .layout = layout,
+          .parity = {1, 1, {}},
+          .statics = StaticRegions::fixed,
+          .and_shared = true};
+}
+INSTANTIATE_TEST_SUITE_P(, crashpoints_of_rescue,
+                         ::testing::Combine(::testing::Values(saved_from_memory("same_files", Layout::file_per_rank),
+                                                              saved_from_memory("one_file", Layout::one_file)),
+                                            ::testing::Values(Crash::keeps_all, Crash::keeps_nothing,
+                                                              Crash::keeps_some)),
+                         name_of);
 
 // ---- rebuilding ----------------------------------------------------------------------------------------------------
 

@@ -319,7 +319,8 @@ struct Trial {
   Disks disks;
   StaticRegions statics = StaticRegions::none;
   int nodes = 2;
-  Memories memories = {};  ///< empty: no job has any for another one
+  Memories memories = {};     ///< empty: no job has any for another one
+  bool mesh_is_made = false;  ///< by the program, before it resumes; as the fixed static regions
 
   [[nodiscard]] int node_of(int rank) const { return rank * nodes / ranks; }
   /// The level that bears the most: lines there are for the losses that the others do not bear.
@@ -388,6 +389,7 @@ class JobRank {
       return spec_view();
     };
     must(engine_->regions().add(std::move(spec)));
+    if (trial.mesh_is_made) mesh_ = mesh_of(0);
     if (statics_ != StaticRegions::none) protect_mesh();
   }
 
@@ -423,6 +425,7 @@ class JobRank {
   Result<Verified> verify() { return engine_->verify(); }
   void prune() { must(engine_->prune(1)); }
   void try_to_resume() { (void)engine_->resume().ok(); }
+  Result<Rescued> rescue() { return engine_->save_what_memory_holds(); }
   void checkpoint(int n) {
     begin_checkpoint(n);
     wait();

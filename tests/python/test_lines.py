@@ -293,6 +293,20 @@ def test_a_local_line_with_a_lost_node_is_not_whole(tmp_path):
     assert not line.whole and "node 0 is not there" in line.why
 
 
+def test_a_copy_that_a_rescue_left_at_level_shared_stands_in_for_its_file(tmp_path):
+    whole = random_bytes("f8", (20, 20))
+    Checkpoint(ranks=2).block("u", whole, split_box(whole.shape, 2)).write(tmp_path, "shared")
+    assert verify_line(newest(tmp_path)).damage == []
+    path = tmp_path / "shared/line-00000001/rank-00001.h5"
+    shutil.copy(path, path.with_name("copy-rank-00001.h5"))
+    flip(path, 8192 + 100)
+    assert same_bits(whole_arrays(newest(tmp_path))["u"].all(), whole)
+    path.unlink()
+    line = newest(tmp_path)
+    assert line.whole and verify_line(line).readable
+    assert same_bits(whole_arrays(line)["u"].all(), whole)
+
+
 def test_a_damaged_segment_is_read_from_the_copy(tmp_path):
     whole = random_bytes("f8", (20, 20))
     Checkpoint(ranks=2, nodes=2).block("u", whole, split_box(whole.shape, 2)).write(tmp_path, "partner")
