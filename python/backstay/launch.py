@@ -271,13 +271,16 @@ def is_of_late_ranks(output: bytes) -> bool:
 
 class Relay:
     """Passes the output of a launch on, byte for byte, noting when it last came and how it ended. What nobody reads any
-    more is dropped, and the job goes on. Does nothing for a launch that was not given pipes."""
+    more is dropped, and what cannot be written is noted, and the job goes on. Does nothing for a launch that was not
+    given pipes."""
 
     PATIENCE = 5.0  # seconds for the last output of a launch that has ended
+    UNREAD = {errno.EPIPE, errno.ECONNRESET, errno.EBADF}  # nobody wants it any more, or has wanted it
 
     def __init__(self, process: subprocess.Popen, output: int):
         self.last_time = time.monotonic()
         self.tail = b""
+        self.unwritten = ""  # why something could not be written
         self._writing: set[int] = set()  # descriptors whose reader has to take something
         self._threads = [
             threading.Thread(target=self._copy, args=(pipe, descriptor), daemon=True)
@@ -301,9 +304,12 @@ class Relay:
                 self.last_time = time.monotonic()
             self.tail = (self.tail + chunk)[-8192:]
             self._writing.add(descriptor)
-            with contextlib.suppress(OSError):  # nobody reads any more
+            try:
                 while chunk:
                     chunk = chunk[os.write(descriptor, chunk) :]
+            except OSError as problem:
+                if problem.errno not in self.UNREAD:
+                    self.unwritten = problem.strerror
             self._writing.discard(descriptor)
 
 
@@ -329,6 +335,7 @@ class Supervisor:
         self._seen: set[int] = set()  # ranks of this launch that were on this machine
         self._offset = 0  # in the events, where this launch begins
         self._launched_at = 0.0
+        self._unwritten = ""  # why output of the job could not be passed on
         self._launches: list[Launch] = []
 
     def run(self) -> Report:
@@ -343,7 +350,7 @@ class Supervisor:
                 reason = "stopped" if self._stop_asked else None
             if reason:
                 self._say_farewell(reason, time.monotonic() - started)
-                return Report(launch.status, reason, self._launches)
+                return Report(launch.status or int(self._unwritten != ""), reason, self._launches)
 
     def _reason_to_end(self, launch: Launch) -> str | None:
         if launch.status == 0:
@@ -422,6 +429,11 @@ class Supervisor:
                 f"from, so another would end the same way: see the messages above (last: {how}).",
             }[reason].replace("1 launch were", "1 launch was")
         )
+        if self._unwritten:
+            say(
+                f"what the job has written could not all be passed on ({self._unwritten}): some of it is missing, and "
+                f"this ends with status {last.status or 1}. The job itself and its checkpoints are as without that."
+            )
         self._say_cost(self._job.session_directory())
 
     def _may_have_saved(self, last: Launch) -> bool:
@@ -577,6 +589,7 @@ class Supervisor:
                 self._first_end.close()
                 guard.end_all(self._run_id)
             relay.finish(self._is_asked_to_stop)
+            self._unwritten = relay.unwritten or self._unwritten
             return ending(job.launcher, process.wait(), relay.tail)
         finally:
             os.close(output)

@@ -701,6 +701,24 @@ def test_job_without_a_launcher_goes_on_when_nobody_reads(tmp_path, app):
     require_that_it_goes_on_unread(tmp_path, process)
 
 
+@pytest.mark.parametrize(("how", "of_the_job", "status"), [("chatty", 0, 1), ("exit:4", 4, 4)])
+def test_output_that_cannot_be_passed_on_is_told_and_costs_the_job_nothing(
+    tmp_path, app, launcher, how, of_the_job, status
+):
+    """With --hang all of it comes by here; otherwise the launcher, or the program, writes into that file itself."""
+    words = ["--dir", "ck", "-n", 2, "--hang", 30, "--relaunch", 0, "--mpirun", launcher, "--", app, 12, how]
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [*COMMAND, "run", *map(str, words)], cwd=tmp_path, env=environment(), stdout=full, stderr=subprocess.PIPE,
+            text=True, timeout=LIMIT, check=False,
+        )  # fmt: skip
+    sentence = "what the job has written could not all be passed on (No space left on device)"
+    assert ended.returncode == status and ended.stderr.count(sentence) == 1, ended.stderr
+    noted = [(e["event"], e.get("status")) for e in events(tmp_path) if e["event"] != "commit"]
+    assert noted == [("launch", None), ("exit", of_the_job)]
+    assert (tmp_path / "ck/shared/line-00000010/manifest").exists() == (how == "chatty")
+
+
 def test_output_and_errors_in_one_pipe_keep_their_order(tmp_path, app):
     told, _ = start_into_a_pipe(tmp_path, ALONE, [app, 9, "chatty"], subprocess.STDOUT).communicate(timeout=LIMIT)
     lines = [line.split()[:2] for line in told.decode().splitlines() if line.startswith(("step", "note"))]
