@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -48,6 +49,7 @@ class Loss:
     lost_work: float | None = None  # seconds from the capture of what was put back to the loss; None: not known
     back: float | None = None  # when the data were
     online: bool = False  # without another launch
+    ranks: list[int] = field(default_factory=list)  # that were lost, as far as the session has named them
 
 
 @dataclass(frozen=True)
@@ -228,6 +230,7 @@ class _Reader:
         self._last = 0.0  # time of the event before
         self._stood_since: float | None = None  # when the launch fell silent that was killed for it
         self._launched: float | None = None  # a launch in which no session is open yet
+        self._end: Loss | None = None  # what ends this launch, as its session has said
 
     def read(self) -> History:
         for event in self._events:
@@ -246,7 +249,7 @@ class _Reader:
 
     def _on_start(self, time: float, event: dict) -> None:
         """`repairs`: how often ranks were lost in this launch by then, each of which has an event of its own."""
-        self._launched = None
+        self._launched = self._end = None
         self._out.program, self._out.ranks = str(event.get("program", "")), int(event.get("ranks", 0))
         if self._alive and int(event.get("repairs", 0)) > 0:
             return
@@ -264,13 +267,32 @@ class _Reader:
         if lost == 0 and any(loss.back is None for loss in self._out.losses):
             return  # they met once more for that loss
         replaced = int(event.get("replaced", lost))
-        what = f"{lost} rank{'s' if lost > 1 else ''} lost" if lost else "a process lost that was no rank"
+        numbers = _numbers(event)
+        what = _lost(numbers, lost) if lost else "a process lost that was no rank"
         how = "replaced by spares" if replaced else "the ranks that were left went on"
         if 0 < replaced < lost:
             how = f"{replaced} replaced by spares, and the ranks that were left went on"
         elif lost == 0:
             how = "nobody had to be replaced"
-        self._out.losses.append(Loss(time - float(event.get("seconds", 0)), what, how, online=True))
+        loss = Loss(time - float(event.get("seconds", 0)), what, how, online=True, ranks=numbers)
+        self._out.losses.append(loss)
+
+    def _on_lost(self, time: float, event: dict) -> None:
+        """Of the ranks of a session that does not go on without them."""
+        self._alive = False
+        numbers = _numbers(event)
+        what = f"{_lost(numbers, len(numbers)) if numbers else 'a rank lost'}, and not replaced"
+        self._end = self._ended_by(what, time - float(event.get("seconds", 0)))
+        self._end.ranks += numbers
+
+    def _ended_by(self, what: str, time: float) -> Loss:
+        """Of a launch, which may have ended by a loss that it was about to survive."""
+        last = self._out.losses[-1] if self._out.losses else None
+        if last and last.back is None and (last.online or last is self._end):
+            last.what, last.how, last.online = f"{last.what}; {what}", Loss.how, False
+            return last
+        self._out.losses.append(Loss(time, what))
+        return self._out.losses[-1]
 
     def _on_exit(self, time: float, event: dict) -> None:
         self._alive = False
@@ -284,11 +306,8 @@ class _Reader:
         stood_since = self._launched if self._stood_since is None else self._stood_since  # nothing was computed before
         began = time - float(event.get("since_first_end") or 0) if stood_since is None else stood_since
         self._stood_since = None
-        last = self._out.losses[-1] if self._out.losses else None
-        if last and last.back is None and last.online:  # the launch did not come back from that
-            last.what, last.how, last.online = f"{last.what}; {what}", Loss.how, False
-        else:
-            self._out.losses.append(Loss(began, what))
+        self._ended_by(what, began)
+        self._end = None
 
     def _on_hang(self, time: float, event: dict) -> None:
         """`seconds`: for which nobody computed by then."""
@@ -358,6 +377,20 @@ class _Reader:
         if starts and starts[-1][0] >= waiting[-1].time:  # of this launch
             starts.pop()
         starts.append((time, call))
+
+
+NAMED = 8  # ranks in a sentence
+
+
+def _numbers(event: dict) -> list[int]:
+    """Of ranks. Older events have none."""
+    return [int(number) for number in re.findall(r"\d{1,9}", str(event.get("numbers", "")))]
+
+
+def _lost(numbers: list[int], count: int) -> str:
+    if 0 < len(numbers) <= NAMED:
+        return f"rank{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))} lost"
+    return f"{count} rank{'s' if count > 1 else ''} lost"
 
 
 def _signal_name(number: int) -> str:

@@ -344,6 +344,7 @@ void Session::Impl::stand_by() {
     if (meeting.fate != comm::Fate::closed && meeting.fate != comm::Fate::lost) continue;
     if (meeting.fate == comm::Fate::lost) {
       if (meeting.speaks) journal.insist(nobody_goes_on(meeting, false));
+      note_who_is_lost(meeting);
       crew_->part();
     }
     crew_.reset();
@@ -388,6 +389,7 @@ bool Session::Impl::let_spares_go() {
                                                      : " lost after the end of loop(): what was still to be done there "
                                                        "is not done"));
     if (!is_lost_) return true;
+    note_who_is_lost(*meeting);
     api::fail_at_exit();  // what is still to be done may be done by nobody
     crew_->part();
     return false;
@@ -396,9 +398,16 @@ bool Session::Impl::let_spares_go() {
 
 // ---- repair ----------------------------------------------------------------------------------------------------
 
-std::string Session::Impl::lost_ranks(const comm::Verdict& meeting) {
+namespace {
+std::string numbers_of(const comm::Verdict& meeting) {
   std::string ranks;
   for (const auto& replaced : meeting.replaced) ranks += cat(ranks.empty() ? "" : ", ", replaced.rank);
+  return ranks;
+}
+}  // namespace
+
+std::string Session::Impl::lost_ranks(const comm::Verdict& meeting) {
+  const std::string ranks = numbers_of(meeting);
   if (ranks.empty()) return "a rank was";
   return cat(meeting.replaced.size() > 1 ? "ranks " : "rank ", ranks, meeting.replaced.size() > 1 ? " were" : " was");
 }
@@ -416,6 +425,16 @@ std::string Session::Impl::nobody_goes_on(const comm::Verdict& meeting, bool any
              any_is_left ? "it goes on from the newest line that is left, or from its beginning"
                          : "it goes on from the newest line that is left (no rank is: where they have said above why "
                            "they ended, that is the reason, and not the spares)");
+}
+
+/// For `backstay report`: whose loss ends the job. By one rank, in time also where the directory hangs.
+void Session::Impl::note_who_is_lost(const comm::Verdict& meeting) const {
+  if (!meeting.speaks) return;
+  call_in_time([dir = settings_.dir, name = settings_.name, meeting] {
+    api::Journal(0, api::Log::quiet, dir, name)
+        .event("lost",
+               {api::Journal::text("numbers", numbers_of(meeting)), api::Journal::number("seconds", meeting.seconds)});
+  });
 }
 
 /// Ends the engine and its thread; regions stay, and so does what the memory level holds.
@@ -565,6 +584,7 @@ void Session::Impl::note_repair(const comm::Verdict& meeting) {
   const std::string sentence = nobody_goes_on(meeting, true);
   // Said here, too: the program may leave its words to a rank that is gone.
   if (meeting.speaks) journal_->insist(sentence);
+  note_who_is_lost(meeting);
   crew_->part();
   throw Error(Code::rank_lost, sentence);
 }
@@ -659,6 +679,7 @@ void Session::Impl::say_repairs() {
     journal.say(cat(sentence, "; together again after ", human_seconds(meeting.seconds)));
     if (repaired_.back().speaks) api::tell_launcher("repair");
     journal.event("repair", {api::Journal::number("lost", static_cast<double>(meeting.replaced.size())),
+                             api::Journal::text("numbers", numbers_of(meeting)),
                              api::Journal::number("replaced", static_cast<double>(by_spares)),
                              api::Journal::number("seconds", meeting.seconds)});
   }

@@ -20,6 +20,7 @@ import kills
 import pytest
 import repairs
 from backstay import guard
+from backstay.history import read_history
 from backstay.mpirun import find
 
 BUILD = Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", kills.ROOT / "build" / "dev")) / "tests" / "crash"
@@ -321,6 +322,10 @@ def test_without_a_spare_left_the_job_ends_and_the_next_launch_resumes(tmp_path,
     assert result(ended) == undisturbed, ended.stderr
     assert "rank 3 was lost, and no spare is left to take the place: start the job again" in ended.stderr
     assert "launch 2" in ended.stderr and "resumed shared" in ended.stdout
+    first, second = read_history(tmp_path / "ck").losses
+    assert first.what == "rank 1 lost" and first.online and first.ranks == [1]
+    assert second.what.startswith("rank 3 lost, and not replaced; launch 1 ended with ") and second.ranks == [3]
+    assert second.how.startswith("launched again, resumed from line ")
 
 
 @needs_ulfm
@@ -1205,6 +1210,7 @@ def test_a_spare_that_is_left_alone_says_so(tmp_path):
     assert (
         ended.returncode != 0 and "ranks 0, 1, 2 were lost, and only 1 spare is left to take the places" in ended.stderr
     )
+    assert [event["numbers"] for event in events(tmp_path, "lost")] == ["0, 1, 2"]
 
 
 SLOW = """

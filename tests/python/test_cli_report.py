@@ -176,6 +176,47 @@ def test_how_a_loss_was_survived_is_told(tmp_path, repair, how):
     assert loss["online"]
 
 
+LOST = [
+    *LAUNCHED_AGAIN[:4],
+    (20, "repair", {"lost": 1, "replaced": 1, "numbers": "5", "seconds": 0.5}),
+    (20.5, "resume", {"line": 1, "level": "local", "call": 10, "seconds": 0.1}),
+    (24, "lost", {"numbers": "2, 7", "seconds": 0.5}),
+]
+
+
+def test_ranks_that_nobody_takes_the_place_of_are_named(tmp_path):
+    directory = write(tmp_path / "ck", LOST + LAUNCHED_AGAIN[7:11])
+    replaced, failed = backstay("report", directory, "--json").json["failures"]
+    assert replaced["what"] == "rank 5 lost" and replaced["ranks"] == [5]
+    what = "ranks 2, 7 lost, and not replaced; launch 1 ended with signal SIGKILL"
+    assert failed["what"] == what and failed["ranks"] == [2, 7]
+    assert failed["how"] == "launched again, resumed from line 1"
+    assert (failed["time"], failed["stood_still"], failed["online"]) == (23.5, 4.5, False)
+    backstay("report", directory, "-o", tmp_path / "page.html")
+    assert what in (tmp_path / "page.html").read_text()
+
+
+def test_a_job_of_another_launcher_that_ended_by_a_loss_is_one_failure(tmp_path):
+    again = [(30, "start", {"program": "a", "ranks": 8}), (31, "resume", {"line": 1, "level": "local", "call": 10})]
+    losses = backstay("report", write(tmp_path / "ck", LOST + again), "--json").json["failures"]
+    assert [loss["what"] for loss in losses] == ["rank 5 lost", "ranks 2, 7 lost, and not replaced"]
+
+
+def test_a_loss_during_a_repair_that_nobody_survives_is_one_failure(tmp_path):
+    """The repair was told, the data were not back yet, and then nobody was left to take a place."""
+    events = [*LOST[:5], (21, "lost", {"numbers": "6", "seconds": 0.5}), *LAUNCHED_AGAIN[7:11]]
+    (loss,) = backstay("report", write(tmp_path / "ck", events), "--json").json["failures"]
+    assert loss["what"] == "rank 5 lost; rank 6 lost, and not replaced; launch 1 ended with signal SIGKILL"
+    assert loss["ranks"] == [5, 6] and not loss["online"]
+
+
+def test_of_many_ranks_that_were_lost_the_number_is_told(tmp_path):
+    many = {"numbers": ", ".join(map(str, range(1000))), "seconds": 0.5}
+    directory = write(tmp_path / "ck", [*LAUNCHED_AGAIN[:4], (24, "lost", many), *LAUNCHED_AGAIN[7:11]])
+    (loss,) = backstay("report", directory, "--json").json["failures"]
+    assert loss["what"].startswith("1000 ranks lost, and not replaced") and len(loss["ranks"]) == 1000
+
+
 def test_a_loss_while_another_is_repaired_is_no_third_one(tmp_path):
     """The first one's repair got as far as the opening of the session, where a second rank was lost."""
     both = [(20, "start", {"program": "a", "ranks": 8, "repairs": 1})]
