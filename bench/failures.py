@@ -5,13 +5,17 @@
 As `backstay report` tells it: from the moment when the loss was noticed until all ranks have their data back, and the
 time from the capture of what came back to the loss. On /dev/shm; a launch of `backstay run` has a pause of 1 s in it.
 
-The report has no loss of a spare, for which nobody stands still. There it is how much longer the longest time between
-the ends of two steps is around the loss than before it, in bench/repaired.
+The report has no loss of a spare, and no disk that becomes read-only: nobody stands still for them. There it is how
+much longer the longest time between the ends of two steps is behind it than before it, in bench/repaired.
+
+A disk becomes read-only by a mount, and the disk of a spare is full by a library that the dev build makes for tests;
+without the one or the other that kind is left out, with a sentence.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -22,16 +26,22 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "tests" / "crash"))
+import faults  # noqa: E402 - found only with the line above
+
 COMMAND = [sys.executable, "-c", "from backstay.cli import main; exit(main())"]
 RANKS, STEPS, EVERY = 8, 120, 10
-SPARE_STEPS, SPARE_AROUND = 400, 1.0  # steps of bench/repaired in which a spare is lost; seconds behind its loss
+BESIDE_STEPS, AROUND = 400, 1.0  # steps of bench/repaired in which nobody stands still; seconds around what happens
 
 
 A_SPARE = "a spare"  # --kill knows calls of checkpoint(), and a spare makes none
+A_DISK = "a disk"  # of a node, becomes read-only
+READ_ONLY = "a disk becomes read-only"
 
 
 @dataclass
@@ -41,8 +51,9 @@ class Kind:
     what: str
     level: str
     flags: list[str]
-    lost: str  # as --kill names it; A_SPARE; empty: a file is damaged between two launches
+    lost: str  # as --kill names it; A_SPARE; A_DISK; empty: a file is damaged between two launches
     again: bool  # by a launch
+    full: bool = False  # the disk of the first spare, so that it leaves the place to another one
 
 
 ALL = ",".join(f"{rank}@65" for rank in range(RANKS))
@@ -54,11 +65,12 @@ def of_racks(nodes: int) -> list[str]:
     return ["--levels", "local", "--opt", "local.redundancy=rs(2,1)", "--opt", f"local.unit=nodes:{racks}"]
 
 
+RS = ["--levels", "local", "--opt", "local.redundancy=rs(3,1)"]
 KINDS = [
     Kind("a process", "memory rs(3,1)", ["--levels", "memory", "--opt", "memory.redundancy=rs(3,1)"], "3@65", False),
     Kind("rank 0", "memory rs(3,1)", ["--levels", "memory", "--opt", "memory.redundancy=rs(3,1)"], "0@65", False),
     Kind("a node", "partner", ["--levels", "partner"], "node3@65", False),
-    Kind("a node", "local rs(3,1)", ["--levels", "local", "--opt", "local.redundancy=rs(3,1)"], "node3@65", False),
+    Kind("a node", "local rs(3,1)", RS, "node3@65", False),
     Kind(
         "another process, of another group, during a repair",
         "memory rs(3,1)",
@@ -74,9 +86,18 @@ KINDS = [
         False,
     ),
     Kind("a spare", "memory rs(3,1)", ["--levels", "memory", "--opt", "memory.redundancy=rs(3,1)"], A_SPARE, False),
+    Kind(READ_ONLY, "local rs(3,1)", RS, A_DISK, False),
+    Kind(
+        "a node, and the disk of a spare is full",
+        "local rs(7,1)",  # one group, of all: what is lost is rebuilt on the node of the spare
+        ["--levels", "local", "--opt", "local.redundancy=rs(7,1)"],
+        "node3@65",
+        False,
+        full=True,
+    ),
     Kind("a process", "local", ["--levels", "local"], "3@65", True),
     Kind("a node", "partner", ["--levels", "partner"], "node3@65", True),
-    Kind("a node", "local rs(3,1)", ["--levels", "local", "--opt", "local.redundancy=rs(3,1)"], "node3@65", True),
+    Kind("a node", "local rs(3,1)", RS, "node3@65", True),
     Kind(
         "two nodes",
         "local rs(2,2)",
@@ -97,35 +118,62 @@ KINDS = [
     Kind("all ranks at once", "shared", ["--levels", "shared"], ALL, True),
     Kind("a node", "shared", ["--levels", "shared"], "node3@65", True),
     Kind("a damaged file", "partner", ["--levels", "partner"], "", True),
-    Kind("a damaged file", "local rs(3,1)", ["--levels", "local", "--opt", "local.redundancy=rs(3,1)"], "", True),
+    Kind("a damaged file", "local rs(3,1)", RS, "", True),
 ]
 
 
-def told_by(words: list) -> str:
-    ended = subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=600, check=False)
+def spares_of(kind: Kind) -> int:
+    return 0 if kind.again or kind.lost == A_DISK else max(1, kind.lost.count("@")) + kind.full
+
+
+def library_of(program: Path) -> Path:
+    return program.absolute().parents[2] / "tests" / "crash" / "libfaulty_system.so"
+
+
+def why_not(kind: Kind, program: Path) -> str:
+    """It can be measured here; empty: it can."""
+    if kind.lost == A_DISK and not faults.can_make_read_only():
+        return "this process may not mount"
+    return f"there is no {library_of(program)}" if kind.full and not library_of(program).exists() else ""
+
+
+def told_by(words: list, variables: dict[str, str] | None = None) -> subprocess.CompletedProcess:
+    environment = os.environ | (variables or {})
+    ended = subprocess.run(
+        [*map(str, words)], env=environment, capture_output=True, text=True, timeout=600, check=False
+    )
     if ended.returncode != 0:
         command = shlex.join(map(str, words))
         raise SystemExit(f"failures.py: {command} ended with {ended.returncode}\n{ended.stderr[-2000:]}")
-    return ended.stdout
+    return ended
+
+
+def full_disk(program: Path, directory: Path) -> dict[str, str]:
+    """Variables: the first spare cannot write what it was to have at level local."""
+    fault = {"UNDER": directory / f"node-{RANKS}" / "local", "RANK": RANKS, "KIND": "enospc", "COUNT": 1 << 30}
+    return {"LD_PRELOAD": str(library_of(program))} | {f"FAULTY_{name}": str(value) for name, value in fault.items()}
 
 
 def job(program: Path, kind: Kind, directory: Path, steps: int, lost: str = "") -> None:
-    spares = 0 if kind.again else max(1, kind.lost.count("@"))
+    spares = spares_of(kind)
     flags = ["-n", RANKS, "--nodes", RANKS + spares, "--spares", spares, "--every", EVERY, *kind.flags]
     kill = ["--kill", lost] if lost else []
     words = ["run", *flags, "--opt", "policy=wait", *kill, "--dir", directory, "--"]
-    told_by([*COMMAND, *words, program, "--n", 40, "--steps", steps, "--quiet"])
+    variables = full_disk(program, directory) if kind.full else {}
+    said = told_by([*COMMAND, *words, program, "--n", 40, "--steps", steps, "--quiet"], variables).stderr
+    if kind.full and f"a spare on node {RANKS} ends where it was to take a place" not in said:
+        raise SystemExit(f"failures.py: no spare has left its place to another one\n{said}")
 
 
 def of_loss(program: Path, kind: Kind, directory: Path) -> tuple[float, float | None]:
     """Seconds. Stood still, and computed again: None where nobody was left to note when the line was taken."""
     job(program, kind, directory, STEPS, kind.lost)
-    failures = json.loads(told_by([*COMMAND, "report", directory, "--json"]))["failures"]
+    failures = json.loads(told_by([*COMMAND, "report", directory, "--json"]).stdout)["failures"]
     if not failures or any(failure["stood_still"] is None for failure in failures):
         raise SystemExit(f"failures.py: {kind.what} at {kind.level}: it did not come back: {failures}")
     events = [json.loads(line) for line in (directory / "events.jsonl").read_text().splitlines()]
     lost = sum(event.get("lost", 0) for event in events if event["event"] == "repair")
-    if not kind.again and lost != kind.lost.count("@"):
+    if not kind.again and lost != kind.lost.count("@") + kind.full:
         raise SystemExit(f"failures.py: {kind.what} at {kind.level}: {lost} ranks were lost, not all that were killed")
     return sum(f["stood_still"] for f in failures), failures[0]["lost_work"]
 
@@ -145,24 +193,52 @@ def moments(times: Path) -> list[float]:
     return [float(line) for line in times.read_text().split("\n")[:-1]] if times.exists() else []
 
 
-def of_spare(program: Path, kind: Kind, directory: Path) -> tuple[float, float]:
+def beside(kind: Kind, program: Path, directory: Path, happens: Callable[[subprocess.Popen, Path], None]) -> float:
+    """Seconds that the longest step takes longer behind what happens than before it."""
     repaired, times = program.parents[2] / "bench" / "repaired", directory.parent / "times"
-    flags = ["-n", RANKS, "--nodes", RANKS + 1, "--spares", 1, "--every", EVERY, *kind.flags, "--opt", "policy=wait"]
-    words = [*COMMAND, "run", *flags, "--dir", directory, "--", repaired, 1, SPARE_STEPS, times]
+    spares = spares_of(kind)
+    flags = ["-n", RANKS, "--nodes", RANKS + spares, "--spares", spares, "--every", EVERY, *kind.flags]
+    flags += ["--opt", "policy=wait", "--dir", directory]
+    words = [*COMMAND, "run", *flags, "--", repaired, 1, BESIDE_STEPS, times]
     with subprocess.Popen([*map(str, words)], stderr=subprocess.PIPE, text=True) as running:
-        while len(moments(times)) < SPARE_STEPS // 2 and running.poll() is None:
+        while len(moments(times)) < BESIDE_STEPS // 2 and running.poll() is None:
             time.sleep(0.01)
+        moment = time.time()
+        happens(running, repaired)
+        said = running.communicate(timeout=600)[1]
+    steps = moments(times)
+    if running.returncode != 0 or len(steps) != BESIDE_STEPS:
+        raise SystemExit(f"failures.py: {kind.what}: {len(steps)} steps, status {running.returncode}\n{said}")
+    return longest(steps, moment, moment + AROUND) - longest(steps, moment - AROUND, moment)
+
+
+def of_spare(program: Path, kind: Kind, directory: Path) -> tuple[float, float]:
+    def kill(running: subprocess.Popen, repaired: Path) -> None:
         spare = process_of(RANKS, repaired)
         if spare is None:
             running.kill()
             raise SystemExit("failures.py: there is no spare to kill")
-        lost = time.time()
         os.kill(spare, signal.SIGKILL)
-        said = running.communicate(timeout=600)[1]
-    steps = moments(times)
-    if running.returncode != 0 or len(steps) != SPARE_STEPS:
-        raise SystemExit(f"failures.py: {kind.what}: {len(steps)} steps, status {running.returncode}\n{said}")
-    return longest(steps, lost, lost + SPARE_AROUND) - longest(steps, lost - SPARE_AROUND, lost), 0.0
+
+    return beside(kind, program, directory, kill), 0.0
+
+
+def of_disk(program: Path, kind: Kind, directory: Path) -> tuple[float, float]:
+    """Of one node, under a run that goes on and gives up its lines."""
+    place = directory / "node-3"
+    with contextlib.ExitStack() as behind:
+
+        def make_read_only(running: subprocess.Popen, _: Path) -> None:
+            if not faults.make_read_only(place):
+                running.kill()
+                raise SystemExit(f"failures.py: {place} could not be made read-only")
+            behind.callback(faults.unmount, place)
+
+        longer = beside(kind, program, directory, make_read_only)
+    events = [json.loads(line) for line in (directory / "events.jsonl").read_text().splitlines()]
+    if not any(event["event"] == "failed" and "Read-only" in event["why"] for event in events):
+        raise SystemExit(f"failures.py: {place} was read-only, and no line was given up for that")
+    return longer, 0.0
 
 
 def longest(steps: list[float], first: float, last: float) -> float:
@@ -190,6 +266,10 @@ def of_damage(program: Path, kind: Kind, directory: Path) -> tuple[float, float]
 def run(options: argparse.Namespace) -> list[dict]:
     """Rows for `./dev bench`; the kinds take turns."""
     kinds = [kind for kind in KINDS if re.search(options.only, f"{kind.what}, {kind.level}")]
+    for kind in kinds:
+        if missing := why_not(kind, options.program):
+            print(f"failures.py: not measured: {kind.what}, at level {kind.level}: {missing}", file=sys.stderr)
+    kinds = [kind for kind in kinds if not why_not(kind, options.program)]
     figures = [[] for _ in kinds]
     for _ in range(options.turns):
         for kind, of_kind in zip(kinds, figures, strict=True):
@@ -207,11 +287,11 @@ def run(options: argparse.Namespace) -> list[dict]:
 
 
 def measure_of(kind: Kind):
-    return {"": of_damage, A_SPARE: of_spare}.get(kind.lost, of_loss)
+    return {"": of_damage, A_SPARE: of_spare, A_DISK: of_disk}.get(kind.lost, of_loss)
 
 
 def told(row: dict) -> str:
-    how = "a launch" if row["again"] else "a spare"
+    how = "a launch" if row["again"] else "a spare" if row["lost"] != READ_ONLY else "nobody is lost"
     stills = [still for still, _ in row["turns"]]
     return (
         f"| {row['lost']} | {row['level']} | {how} | {row['stood_still']:.3f} s ({min(stills):.3f} to "
