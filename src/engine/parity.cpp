@@ -235,12 +235,14 @@ class Rebuilder {
     for (std::size_t m = 0; m < group(g).members.size(); ++m) {
       if (!is_lost({g, m})) continue;
       const int number = group(g).members[m];
-      // Where it was before; elsewhere those that come after each other take turns.
+      // Where it was before, or else where its rank is now; elsewhere those that come after each other take turns.
       const auto rank_of = [&](std::size_t s) {
-        const int home = level_.config.kind == LevelKind::memory ? number : files_.at(number)->node;
-        const int here = level_.config.kind == LevelKind::memory ? contents_[s].server : node_of_store(s);
+        const bool in_memory = level_.config.kind == LevelKind::memory;
+        const int home = in_memory ? number : files_.at(number)->node;
+        const int own = in_memory || number >= comm_.size() ? home : topology_.node(number);
+        const int here = in_memory ? contents_[s].server : node_of_store(s);
         const int turns = static_cast<int>(stores.size());
-        return std::tuple(held[s], here != home, (here - number % turns + turns) % turns);
+        return std::tuple(held[s], here != home, here != own, (here - number % turns + turns) % turns);
       };
       const auto best = std::min_element(stores.begin(), stores.end(),
                                          [&](std::size_t a, std::size_t b) { return rank_of(a) < rank_of(b); });

@@ -41,9 +41,9 @@ struct Rebuilt {
 
 /// Collective: rebuilds `lost` members of the line (none: only manifests) from the other members of their groups; no
 /// group has more of them than parities. Each goes to the node that it was on, where this job has that and no other
-/// member of the group is there; otherwise to a node without another member, if there is one. `line` then has them
-/// among its sources, and stores that lack the manifest have it. Where members turn out to be damaged, they are
-/// returned and nothing has changed.
+/// member of the group is there; otherwise to a node without another member, if there is one: that of its rank before
+/// others. `line` then has them among its sources, and stores that lack the manifest have it. Where members turn out to
+/// be damaged, they are returned and nothing has changed.
 ///
 /// Invariant: no file that is good is written or removed. A name appears in the line's directory only with all its
 /// bytes, parity first, then the manifest, then the data file: where that is, all of the member is. A rebuild that dies

@@ -1914,6 +1914,19 @@ def test_another_spare_takes_the_place_of_one_whose_disk_is_full(tmp_path, monke
 
 
 @needs_ulfm
+def test_a_full_disk_of_a_spare_is_seen_also_where_others_could_keep_what_is_rebuilt(tmp_path, monkeypatch):
+    """Ranks of another parity group, whose nodes have none of its members either."""
+    more = {"words": ("300",), "levels": "local", "local__redundancy": "rs(2,1)", "every": 10}
+    full = tmp_path / "ck" / "node-6" / "local"
+    monkeypatch.setenv("LD_PRELOAD", str(BUILD / "libfaulty_system.so"))
+    for name, value in {"UNDER": full, "RANK": 6, "KIND": "enospc", "FROM": 0, "COUNT": 1 << 30}.items():
+        monkeypatch.setenv(f"FAULTY_{name}", str(value))
+    ended = run(tmp_path, *("-n", 6, "--spares", 2, "--nodes", 8, "--kill", "1@200", "--relaunch", 0), **more)
+    assert ended.returncode == 0 and "a spare on node 6 ends where it was to take a place" in ended.stderr, ended.stderr
+    assert "rank 1 was lost; spare 7" in ended.stderr and not events(tmp_path, "failed"), ended.stderr
+
+
+@needs_ulfm
 def test_another_spare_takes_the_place_of_one_that_cannot_write_any_more(tmp_path):
     more = {"words": ("3000",), "levels": "local", "local__redundancy": "rs(2,1)", "every": 100}
     plain = result(run(tmp_path / "a", "-n", 3, "--nodes", 3, **more))
