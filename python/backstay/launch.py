@@ -306,11 +306,20 @@ class Relay:
             self._writing.add(descriptor)
             try:
                 while chunk:
-                    chunk = chunk[os.write(descriptor, chunk) :]
+                    chunk = chunk[self._write(descriptor, chunk) :]
             except OSError as problem:
                 if problem.errno not in self.UNREAD:
                     self.unwritten = problem.strerror
             self._writing.discard(descriptor)
+
+    @staticmethod
+    def _write(descriptor: int, chunk: bytes) -> int:
+        """Also where our caller has made it one that does not wait."""
+        try:
+            return os.write(descriptor, chunk)
+        except BlockingIOError:
+            select.select([], [descriptor], [])
+            return 0
 
 
 class Supervisor:
@@ -501,26 +510,26 @@ class Supervisor:
         events = self._session_events(offset)
         made_good = [number for number, e in enumerate(events) if e.get("event") == "repair"]
         rest = events[made_good[-1] if made_good else 0 :]
-        ends = bool(self._ends_among(rest))
+        over = any(e.get("event") == "over" for e in rest)  # all ranks have come to the end of MPI
         left = [int(e.get("status", 1)) for e in rest if e.get("event") == "left"]
         told = self._told_aside()
         left = left or [int(line.split()[1]) for line in told if line.startswith("left ")]
-        ends = ends or "end" in told
-        lost = not ends and not left and self._has_begun()
-        if self._lingered and end.signal == signal.SIGKILL and ends and not left:
+        over = over or "over" in told
+        lost = not over and not left and self._has_begun()
+        if self._lingered and end.signal == signal.SIGKILL and over and not left:
             # The signal was for a launcher that had nothing more to do, and tells no status of a rank any more.
             statuses = [int(line.split()[1]) for line in told if line.startswith("status ")]
             return Ending(statuses[-1] if statuses else 0), False
         if end.status or left:
             return (Ending(left[-1]) if left else end), lost
-        if not ends and self._kill_deadline is None and not self._stop_asked:
+        if not over and self._kill_deadline is None and not self._stop_asked:
             why = (
-                "of all processes has ended: they were lost"
+                "not all ranks came to the end of MPI: they were lost"
                 if lost
-                else "was opened: the program does not use backstay, or was lost"
+                else "no session was opened: the program does not use backstay, or was lost"
             )
-            say(f"the launcher says that all is well, but no session {why}.")
-        return Ending(0 if ends and not self._stood_still else 1), lost
+            say(f"the launcher says that all is well, but {why}.")
+        return Ending(0 if over and not self._stood_still else 1), lost
 
     def _told_aside(self) -> list[str]:
         """Since the last repair, by sessions whose events may be lost with the directory."""

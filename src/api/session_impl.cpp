@@ -942,18 +942,19 @@ bool Session::Impl::close() {
     engine_->leave();
     api::fail_at_exit();
   }
-  const int ended_by = signals_ ? api::SignalListener::ends_the_process() : 0;
-  if (ended_by != 0)
+  const auto ends_by = [this] {
+    return signals_ && std::uncaught_exceptions() == 0 ? api::SignalListener::ends_the_process() : 0;
+  };
+  if (ends_by() != 0)
     journal_->say("a signal that asked for the end came after the last checkpoint(): it ends the program now");
   if (let_spares_go()) say_that_it_ended();
-  if (ended_by != 0) api::tell_launcher(cat("left ", 128 + ended_by));
+  if (ends_by() != 0) api::tell_launcher(cat("left ", 128 + ends_by()));
   return waited.ok();
 }
 
-/// For `backstay run`, whose launcher may have status 0 wherever it has none.
 void Session::Impl::say_that_it_ended() const {
 #if BACKSTAY_HAVE_MPI
-  if (crew_ && rank == 0 && std::uncaught_exceptions() == 0) api::tell_launcher("end");
+  if (crew_ && rank == 0 && !crew_->repairs()) tell_that_all_came(settings_.dir, settings_.name);  // nobody meets later
 #endif
   const double by_first = counters_.taken < 2 ? counters_.blocked_seconds : blocked_by_first_;
   journal_->event(stopping() ? "stop" : "end", {api::Journal::number("taken", static_cast<double>(counters_.taken)),

@@ -196,6 +196,7 @@ class Session::Impl {
   void replay(const std::function<void()>& phase);
   void find_logs();
   static std::string lost_ranks(const comm::Verdict& meeting);
+  static void tell_that_all_came(const std::string& dir, const std::string& name);
   void note_who_is_lost(const comm::Verdict& meeting) const;
   [[nodiscard]] std::string nobody_goes_on(const comm::Verdict& meeting, bool any_is_left) const;
   comm::MpiOptions mpi_options();

@@ -299,6 +299,8 @@ void Session::Impl::open_with_spares(MPI_Comm comm) {
     api::tell_launcher(cat("left ", status));  // the directory may be where nothing can be written for long
     api::Journal(0, api::Log::quiet, dir, name).event("left", {api::Journal::number("status", status)});
   });
+  comm::leaving::tell_that_all_have_come_by(
+      [dir = settings_.dir, name = settings_.name] { tell_that_all_came(dir, name); });
   comm::leaving::where_no_spare_comes([dir = settings_.dir, name = settings_.name](const std::vector<int>& spares) {
     std::string numbers;
     for (const int number : spares) numbers += cat(numbers.empty() ? "" : ",", number);
@@ -322,6 +324,13 @@ void Session::Impl::open_with_spares(MPI_Comm comm) {
     journal_->say(
         "this MPI cannot go on after the loss of a rank (it is not Open MPI 5 started with --with-ft ulfm), so spares "
         "are of no use: everything else works, and the job can be started again");
+}
+
+/// For `backstay run`, whose launcher may have status 0 wherever it has none. Its directory may be where nothing can be
+/// written for long.
+void Session::Impl::tell_that_all_came(const std::string& dir, const std::string& name) {
+  api::tell_launcher("over");
+  api::Journal(0, api::Log::quiet, dir, name).event("over", {});
 }
 
 /// A spare stays here until it takes a rank's place. If it never does, its process ends here, with status 0: the

@@ -38,6 +38,11 @@ std::function<void(int)>& tell() {
   static auto* const what = new std::function<void(int)>;
   return *what;
 }
+/// Guarded by `mutex`; never destroyed, as above.
+std::function<void()>& tell_that_all_came() {
+  static auto* const what = new std::function<void()>;
+  return *what;
+}
 std::atomic<void (*)()> before_the_end{nullptr};
 std::atomic<void (*)()> late_end{nullptr};
 
@@ -214,9 +219,10 @@ void tell_of_an_end(int status) {
   if (told) call_in_time([told, status] { told(status); });
 }
 
-/// Said by the lowest that is left.
-void note_a_loss(MPI_Comm ranks) {
-  const auto missing = known_losses(ranks);
+/// The lowest of the ranks that are left says what it means.
+void note_who_is_there(MPI_Comm ranks, bool all_are_there) {
+  auto missing = all_are_there ? std::vector<int>{} : known_losses(ranks);
+  std::ranges::sort(missing);
   is_without_a_rank = !missing.empty();
   int me = 0, lowest = 0;
   std::string numbers;
@@ -225,10 +231,20 @@ void note_a_loss(MPI_Comm ranks) {
     if (rank == lowest) ++lowest;
   }
   MPI_Comm_rank(ranks, &me);
-  if (is_without_a_rank && me == lowest)
-    std::fprintf(stderr,
-                 "backstay: rank %s was lost before it came to the end of MPI: what it still had to do is not done\n",
-                 numbers.c_str());
+  if (me != lowest) return;
+  std::function<void()> told;
+  {
+    const std::lock_guard lock(mutex);
+    told = tell_that_all_came();
+  }
+  if (missing.empty()) {
+    if (told) call_in_time(told);
+    return;
+  }
+  std::fprintf(stderr,
+               "backstay: rank %s was lost before it came to the end of MPI: what it still had to do is not done\n",
+               numbers.c_str());
+  tell_of_an_end(EXIT_FAILURE);
 }
 
 /// As the launcher tells the others of an end by a signal.
@@ -249,12 +265,25 @@ void meet_to_close(const Job& here) {
   end_as_lost("this rank left its session by an error, and the others go on or have lost a process: this process ends",
               EXIT_FAILURE);
 }
+/// For programs that call MPI_Finalize past ours, as those of mpi4py. That of MPI would wait for ever, or for a spare.
+int meet_in_mpi_finalize(MPI_Comm /*self*/, int /*key*/, void* /*value*/, void* /*state*/) {
+  meet_before_the_end();
+  if (!lost) return MPI_SUCCESS;
+  tell_of_an_end(EXIT_FAILURE);  // the program may have more to do behind it
+  std::exit(EXIT_FAILURE);
+}
 }  // namespace
 
 void others_count_on_me(MPI_Comm all, std::chrono::milliseconds bound, bool noticed) {
   const std::lock_guard lock(mutex);
   job = {all, bound};
-  if (noticed) counted_on = getpid();
+  if (!noticed) return;
+  counted_on = getpid();
+  // What MPI_COMM_SELF has is deleted first of all in MPI_Finalize, which need not be ours.
+  static int key = MPI_KEYVAL_INVALID;
+  if (key != MPI_KEYVAL_INVALID) return;
+  if (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, meet_in_mpi_finalize, &key, nullptr) == MPI_SUCCESS)
+    (void)MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
 }
 
 void is_one_of(MPI_Comm ranks) {
@@ -287,9 +316,16 @@ void tell_of_it_by(std::function<void(int)> what) {
   tell() = std::move(what);
 }
 
+void tell_that_all_have_come_by(std::function<void()> what) {
+  const std::lock_guard lock(mutex);
+  tell_that_all_came() = std::move(what);
+}
+
 void end_noticed(const std::string& how, int status) {
   if (!am_counted_on()) return;
-  end_as_lost("this process ends " + how + " before MPI_Finalize: to the others it is lost", status);
+  const int of_eight_bits = status & 0xff;
+  end_as_lost("this process ends " + how + " before MPI_Finalize: to the others it is lost",
+              of_eight_bits != 0 ? of_eight_bits : EXIT_FAILURE);
 }
 
 void end_at_exit(int status) {
@@ -309,7 +345,7 @@ void others_may_need([[maybe_unused]] std::shared_ptr<Operation> operation,
 
 void meet_before_the_end() {
   if (!std::exchange(has_carried_on, true)) carry_on_what_others_may_need();
-  if ((!am_counted_on() && !alone) || std::exchange(has_met, true)) return;
+  if ((!am_counted_on() && !alone) || std::exchange(has_met, true) || mpi_is_finalized()) return;
   Job here;
   MPI_Comm ranks = MPI_COMM_NULL;
   {
@@ -322,7 +358,7 @@ void meet_before_the_end() {
   // Ranks may come in days, and spares wait for them.
   if (ranks != MPI_COMM_NULL) MPI_Comm_set_errhandler(ranks, MPI_ERRORS_RETURN);
   const bool all_are_there = meet(ranks != MPI_COMM_NULL ? ranks : here.all, 0);
-  if (!all_are_there && ranks != MPI_COMM_NULL) note_a_loss(ranks);
+  if (ranks != MPI_COMM_NULL) note_who_is_there(ranks, all_are_there);
   if (ranks != MPI_COMM_NULL && !meet_spares(here, ranks)) {
     waits_no_more = all_are_there;
     return nobody_counts_on_me();
@@ -330,10 +366,14 @@ void meet_before_the_end() {
   watch = std::make_unique<Watch>(here.bound,
                                   "MPI_Finalize did not end within the option timeout, as a process has died in it or "
                                   "does not come to it: this process ends",
-                                  [] {
+                                  [is_a_spare = ranks == MPI_COMM_NULL] {
                                     if (const auto what = late_end.load()) what();
-                                    tell_of_an_end(EXIT_FAILURE);  // what comes behind it is not done
+                                    if (!is_a_spare) tell_of_an_end(EXIT_FAILURE);  // what comes behind is not done
                                   });
+}
+
+void mpi_may_have_ended() {
+  if (mpi_is_finalized()) watch.reset();
 }
 
 void before_mpi_ends(void (*what)()) { before_the_end = what; }
@@ -368,12 +408,9 @@ int MPI_Finalize() { return backstay::comm::leaving::finalize(); }
 int ompi_mpi_abort(MPI_Comm comm, int code);
 int ompi_rte_abort(int code, char* format, ...);
 
-/// What the launcher would make of a code. 0 is no way to say that a job was given up.
-static int status_of(int code) { return (code & 0xff) != 0 ? code & 0xff : EXIT_FAILURE; }
-
 /// What MPI_Abort and MPI's handler for fatal errors come to in Open MPI, when they have said why.
 int ompi_mpi_abort(MPI_Comm comm, int code) {
-  backstay::comm::leaving::end_noticed("by MPI_Abort with code " + std::to_string(code), status_of(code));
+  backstay::comm::leaving::end_noticed("by MPI_Abort with code " + std::to_string(code), code);
   using Abort = int (*)(MPI_Comm, int);
   if (const auto theirs = reinterpret_cast<Abort>(dlsym(RTLD_NEXT, "ompi_mpi_abort"))) return theirs(comm, code);
   std::abort();
@@ -390,7 +427,7 @@ int ompi_rte_abort(int code, char* format, ...) {
     va_end(arguments);
     std::fputs(why.data(), stderr);
   }
-  backstay::comm::leaving::end_noticed("as MPI gave up by itself, with code " + std::to_string(code), status_of(code));
+  backstay::comm::leaving::end_noticed("as MPI gave up by itself, with code " + std::to_string(code), code);
   using Abort = int (*)(int, const char*, ...);
   if (const auto theirs = reinterpret_cast<Abort>(dlsym(RTLD_NEXT, "ompi_rte_abort"))) return theirs(code, nullptr);
   std::abort();

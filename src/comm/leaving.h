@@ -53,6 +53,8 @@ void nobody_counts_on_me();
 
 /// What is called before such an end, with its status; for the journal.
 void tell_of_it_by(std::function<void(int status)> tell);
+/// What the lowest rank calls once all ranks are at the end of MPI: who dies before it had something left to do.
+void tell_that_all_have_come_by(std::function<void()> tell);
 
 /// If the others count on this process (and it is not one that it has forked), it ends here: `how` and `status` say
 /// why.
@@ -72,9 +74,12 @@ void others_may_need(std::shared_ptr<Operation> operation, std::chrono::millisec
 /// of which the launcher tells its own caller: all who wait there wait for the bound at most.
 void before_the_late_end(void (*what)());
 
-/// All who live meet, and from here on the process has to end within the bound. For programs whose MPI_Finalize is not
-/// ours (mpi4py's), as the last thing before it; finalize() does the same.
+/// All who live meet, and from here on MPI has to end within the bound. For programs whose MPI_Finalize is not ours
+/// (mpi4py's), as the last thing before it; finalize() does the same. So does MPI_Finalize itself, whoever calls it,
+/// where nobody has met before; where it would not end, the process ends in it.
 void meet_before_the_end();
+/// The process is in its exit, so nothing is in MPI_Finalize any more.
+void mpi_may_have_ended();
 
 /// MPI_Finalize; nothing where the job is lost, or where spares have not come. Open MPI's makes a communicator of those
 /// who live, in which all meet: who waits there is not woken when another one dies in it, and waits with a busy core.

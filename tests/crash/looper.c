@@ -6,7 +6,7 @@
  * LOOPER_QUITS=PROCESS,STEP: that one calls quick_exit(4) at that step.
  * LOOPER_EXITS, LOOPER_ABORTS, LOOPER_ERRS=PROCESS,STEP: that one calls exit(4) or MPI_Abort at that step, or makes a
  * mistake in MPI that is fatal. LOOPER_READS=1: a thread of the one that exits is in fgets() for a pipe meanwhile.
- * LOOPER_ABORT_CODE=N: what MPI_Abort is called with, in place of 5.
+ * LOOPER_CODE=N: what exit and MPI_Abort are called with there, in place of 4 and 5.
  * LOOPER_MPI_GIVES_UP=PROCESS,STEP: Open MPI ends it as it does by itself.
  * LOOPER_RETURNS=PROCESS,STEP: the body of that one, or with PROCESS -1 of all, returns an error at that step.
  * LOOPER_MERGES=FILE: all merge an intercommunicator at step 100; process 1 dies before it, if it can make that file.
@@ -234,10 +234,10 @@ static int body(void* user) {
   for (; s->step < s->steps; ++s->step) {
     if (exits && s->step == exits_at) {
       maybe_read();
-      exit(4);
+      exit(number_in("LOOPER_CODE", 4));
     }
     if (quits && s->step == quits_at) quick_exit(4);
-    if (aborts && s->step == aborts_at) MPI_Abort(comm, number_in("LOOPER_ABORT_CODE", 5));
+    if (aborts && s->step == aborts_at) MPI_Abort(comm, number_in("LOOPER_CODE", 5));
     if (returns && s->step == returns_at) return 9;
     if (gives_up && s->step == gives_up_at) give_up();
     if (errs && s->step == errs_at) MPI_Send(&sum, 1, MPI_DOUBLE, 1000, 0, comm);
@@ -324,6 +324,7 @@ static void talk_to_myself(void) {
 static void close_at_exit(void) {
   if (to_close == NULL) return; /* a spare */
   talk_to_myself();
+  is_closing = 1;
   backstay_close(to_close);
   puts("closed");
 }

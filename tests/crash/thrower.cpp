@@ -2,7 +2,8 @@
 // catches what is thrown, when the session is gone, ends MPI, and returns 3 then; else rank 0 prints "sum S".
 // Partitioned: before that each sends a number to itself in that way. Destructor, noexcept: most of the messages are
 // waited for where no exception gets out. Idup, group: they are sent in communicators of two, made by MPI_Comm_idup or
-// MPI_Comm_create_from_group.
+// MPI_Comm_create_from_group. THROWER_RAISES=1: SIGTERM is raised before.
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -90,6 +91,7 @@ void work(int throws_at, const std::string& how) {
       MPI_Barrier(session.comm());
       ++step;
       for (auto& sum : sums) sum += step;
+      if (step == throws_at && std::getenv("THROWER_RAISES") != nullptr) std::raise(SIGTERM);
       if (step == throws_at) throw std::runtime_error("the sums are wrong");
     }
   });
