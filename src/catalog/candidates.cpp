@@ -165,10 +165,8 @@ Candidate candidate(std::uint64_t number, int level, const std::vector<Part>& pa
   std::optional<Candidate> best;
   for (const auto& each : known) {
     Candidate found = by_manifest(line, each, parts, files);
-    if (best && best->trouble.empty() && found.trouble.empty())
-      best->older.push_back(std::move(found));
-    else if (!best || found.trouble.empty())
-      best = std::move(found);
+    if (found.trouble.empty()) return found;
+    if (!best) best = std::move(found);
   }
   return best ? std::move(*best) : line;
 }

@@ -60,14 +60,12 @@ struct Candidate {
   bool complete = true;                      ///< every original, copy, parity and manifest is in its place
   Code code = Code::ok;                      ///< of `trouble`
   std::string trouble;  ///< why it cannot be put back; empty: as far as names and sizes tell, it can
-  /// By other manifests of that number, newest first: those whose files are all there, too. Bytes tell which line is.
-  std::vector<Candidate> older = {};
 };
 
 /// Newest first; at the same line number the lower level first.
-/// Where stores have different manifests of a line, the newest counts of those whose files are there; the others of
-/// those are its `older`. A store that has another one, or a damaged one, gives no manifest, but its files are still
-/// sources where names and sizes fit: their tables are checked against the manifest before anything is read.
+/// Where stores have different manifests of a line, the newest counts of those whose files are there. A store that has
+/// another one, or a damaged one, gives no manifest, but its files are still sources where names and sizes fit: their
+/// tables are checked against the manifest before anything is read.
 std::vector<Candidate> candidates(const std::vector<StoreContents>& contents);
 
 /// A line's file without a source can be rebuilt if no more members of its parity group are lost than it has parities.

@@ -200,25 +200,6 @@ TEST(candidates, of_two_manifests_the_newer_counts_as_a_node_may_have_been_away)
   }
 }
 
-TEST(candidates, of_two_manifests_whose_files_are_there_the_older_is_kept_in_mind) {
-  auto newest = manifest(5), gone = manifest(5);
-  newest.time = 7;
-  gone.time = 6;
-  gone.files[0].size = 300;
-  const auto has = [](const format::Manifest& m, int rank) {
-    const auto& file = m.files[static_cast<std::size_t>(rank)];
-    return holding(m, {{file.name, file.size}});
-  };
-  const std::vector<StoreContents> c{{0, 0, {has(manifest(5), 0)}}, {0, 1, {has(newest, 1)}}, {0, 2, {has(gone, 1)}}};
-  const auto found = candidates(c);
-  ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].manifest, newest);
-  ASSERT_EQ(found[0].older.size(), 1U) << "of one a file is gone";
-  EXPECT_EQ(found[0].older[0].manifest, manifest(5));
-  EXPECT_FALSE(found[0].older[0].complete);
-  EXPECT_TRUE(candidates({c[2]})[0].older.empty());
-}
-
 TEST(candidates, a_manifest_under_another_lines_name_is_damage) {
   auto moved = holding(manifest(5), {});
   moved.line = 6;

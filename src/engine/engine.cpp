@@ -264,7 +264,7 @@ void note_lines_of(const Inventory& inventory, std::vector<Level>& levels) {
     Level& level = levels[static_cast<std::size_t>(it->level)];
     const auto is_known = [&](const auto& some) { return std::ranges::find(some, it->line) != some.end(); };
     if (is_known(level.whole) || is_known(level.partial)) continue;
-    if (it->manifest.line == it->line && it->older.empty()) {
+    if (it->manifest.line == it->line) {
       level.names[it->line] = it->manifest.statics;
       level.times[it->line] = it->manifest.time;
     }
@@ -743,8 +743,7 @@ Result<Resumed> Engine::resume(Aside* later) {
   };
   read.had_statics = config_.saved_statics > 0 && config_.saved_statics == static_regions_.changes();
   std::optional<Aside> first;  // an older line may need what the beginning made, which a damaged one would overwrite
-  const auto& lines = there->lines.candidates;
-  if (lines.size() > 1 || (!lines.empty() && !lines.front().older.empty())) {
+  if (there->lines.candidates.size() > 1) {
     const bool overwrites = later == nullptr && !open_line_.as_made().empty();
     BACKSTAY_TRY(agree(groups_.app(), overwrites ? make_aside(first) : Result<void>{}));
   }

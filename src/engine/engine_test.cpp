@@ -1019,17 +1019,14 @@ TEST_F(EngineTest, no_new_line_names_static_regions_that_a_resume_found_damaged)
   expect_a_mesh_and(3, dir_, {level(LevelKind::shared)});
 }
 
-/// Nodes with line 2 are away, and others save static regions by that number before they die. Then one of each comes,
-/// which alone has all of line 2, and of its static regions, if those are whole.
-void with_static_regions_of_another_history(const fs::path& dir, bool its_own_are_whole, std::uint64_t expected) {
-  LevelConfig partner;
-  partner.kind = LevelKind::partner;
-  const std::vector<LevelConfig> both{partner, shared_level()};
+/// Nodes with line 2 are away, and others save static regions by that number before they die. Then one of each comes.
+TEST_F(EngineTest, static_regions_of_another_history_are_not_those_of_a_line) {
+  const std::vector<LevelConfig> both{level(LevelKind::partner), level(LevelKind::shared)};
   const auto run = [&](double start, const std::function<void(Rank&, Mesh&, store::FaultPlan&)>& act) {
     comm::run_ranks(2, [&](comm::Comm& comm) {
       Mesh mesh(start);
       auto plan = std::make_shared<store::FaultPlan>();
-      Rank rank(comm, dir, both, 2, [&](EngineConfig& config) { config.wrap_store = with_faults(plan); });
+      Rank rank(comm, dir_, both, 2, [&](EngineConfig& config) { config.wrap_store = with_faults(plan); });
       ASSERT_TRUE(rank.engine->static_regions().add(mesh.spec()).ok());
       act(rank, mesh, *plan);
       rank.engine.reset();
@@ -1045,7 +1042,7 @@ void with_static_regions_of_another_history(const fs::path& dir, bool its_own_ar
     plan.fail_writes_under("shared", full);
     rank.write(2);
   });
-  for (const int node : {0, 1}) fs::rename(dir / cat("node-", node), dir / cat("away-", node));
+  for (const int node : {0, 1}) fs::rename(dir_ / cat("node-", node), dir_ / cat("away-", node));
   run(1, [&](Rank& rank, Mesh&, store::FaultPlan& plan) {
     const auto found = rank.engine->resume();
     ASSERT_TRUE(found.ok()) << found.failure().what;
@@ -1053,55 +1050,15 @@ void with_static_regions_of_another_history(const fs::path& dir, bool its_own_ar
     for (const char* level : {"shared", "partner/line"}) plan.fail_writes_under(level, full);
     rank.write(-1);
   });
-  ASSERT_TRUE(fs::exists(dir / "node-1/partner-static/line-00000002/manifest"));
-  fs::remove_all(dir / "node-0");
-  fs::rename(dir / "away-0", dir / "node-0");
-  if (!its_own_are_whole) fs::remove(dir / "node-0/partner-static/line-00000002/copy-rank-00001.h5");
-  run(0, [&](Rank& rank, Mesh& mesh, store::FaultPlan&) {
-    const auto found = rank.engine->resume();
-    ASSERT_TRUE(found.ok()) << found.failure().what;
-    EXPECT_EQ(found->line, expected);
-    for (const double x : rank.u) EXPECT_EQ(x, static_cast<double>(expected));
-    for (const double x : mesh.x) EXPECT_EQ(x, static_cast<double>(expected));
-  });
-}
-
-TEST_F(EngineTest, static_regions_of_another_history_are_not_those_of_a_line) {
-  with_static_regions_of_another_history(dir_, false, 1);
-}
-
-TEST_F(EngineTest, static_regions_of_another_history_do_not_hide_those_of_a_line) {
-  with_static_regions_of_another_history(dir_, true, 2);
-}
-
-/// A node was away while the others began again, and comes back when another one is lost for good. Each of the two has
-/// all of its line 1, by the copies of partners.
-TEST_F(EngineTest, a_damaged_line_does_not_hide_an_older_one_of_its_number) {
-  const std::vector<LevelConfig> partner{level(LevelKind::partner)};
-  write(2, partner, {3});
-  fs::rename(dir_ / "node-1", dir_ / "away-1");
+  ASSERT_TRUE(fs::exists(dir_ / "node-1/partner-static/line-00000002/manifest"));
   fs::remove_all(dir_ / "node-0");
-  write(2, partner, {4});
-  fs::remove_all(dir_ / "node-1");
-  fs::rename(dir_ / "away-1", dir_ / "node-1");
-  expect_found(2, partner, 4);
-  flip(dir_ / "node-0/partner/line-00000001/rank-00000.h5", 8192 + 8);
-  comm::run_ranks(2, [&](comm::Comm& comm) {
-    Rank rank(comm, dir_, partner);
+  fs::rename(dir_ / "away-0", dir_ / "node-0");
+  run(0, [](Rank& rank, Mesh& mesh, store::FaultPlan&) {
     const auto found = rank.engine->resume();
     ASSERT_TRUE(found.ok()) << found.failure().what;
     EXPECT_EQ(found->line, 1U);
-    for (const double x : rank.u) EXPECT_EQ(x, 3);
-    EXPECT_TRUE(std::ranges::any_of(rank.sentences, [](const auto& sentence) {
-      return sentence.find("an older line of that number is there") != std::string::npos;
-    }));
-    rank.write(5);
-    EXPECT_EQ(rank.trouble, "");
+    for (const double x : mesh.x) EXPECT_EQ(x, 1);
   });
-  for (const int node : {0, 1}) {
-    EXPECT_TRUE(fs::exists(dir_ / cat("node-", node, "/partner/line-00000001/manifest"))) << "it was not passed over";
-    EXPECT_TRUE(fs::exists(dir_ / cat("node-", node, "/partner/line-00000002/manifest")));
-  }
 }
 
 /// Where level shared cannot be listed for a moment, as a session is opened behind a loss, and its companion can.

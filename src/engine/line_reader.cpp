@@ -750,25 +750,14 @@ Result<std::vector<Contents>> tell_each_other(const Result<Contents>& mine, comm
 }  // namespace
 
 namespace {
-bool is_meant(const format::Manifest& statics, const format::Manifest& line) {
-  return statics.job == line.job && (line.statics_time == 0 || line.statics_time == statics.time);
-}
-
-/// Of those of that number the one that the line means, if it is there; else the newest.
 const catalog::Candidate* find_statics(const catalog::Candidate& line, const Inventory& statics) {
-  const auto found = std::ranges::find_if(statics.candidates, [&](const auto& candidate) {
-    return candidate.level == line.level && candidate.line == line.manifest.statics;
-  });
-  if (found == statics.candidates.end()) return nullptr;
-  if (!is_meant(found->manifest, line.manifest))
-    for (const auto& older : found->older)
-      if (is_meant(older.manifest, line.manifest)) return &older;
-  return &*found;
+  for (const auto& candidate : statics.candidates)
+    if (candidate.level == line.level && candidate.line == line.manifest.statics) return &candidate;
+  return nullptr;
 }
 
 /// A line is what it names, too.
 void look_for_statics(catalog::Candidate& line, const Inventory& statics, const std::vector<Level>& companions) {
-  if (!line.trouble.empty() || line.manifest.statics == 0 || companions.empty()) return;
   const auto* found = find_statics(line, statics);
   std::string trouble;
   if (found == nullptr)
@@ -785,20 +774,6 @@ void look_for_statics(catalog::Candidate& line, const Inventory& statics, const 
   line.trouble =
       cat("line ", line.manifest.statics, " at level ", companions[static_cast<std::size_t>(line.level)].name,
           ", which has its static regions: ", trouble);
-}
-
-/// The newest of that number that has all, and what is older; or the newest.
-void look_for_statics_of_all(catalog::Candidate& line, const Inventory& statics, const std::vector<Level>& companions) {
-  auto older = std::exchange(line.older, {});
-  look_for_statics(line, statics, companions);
-  for (auto& each : older) {
-    look_for_statics(each, statics, companions);
-    if (!each.trouble.empty()) continue;
-    if (line.trouble.empty())
-      line.older.push_back(std::move(each));
-    else
-      line = std::move(each);
-  }
 }
 }  // namespace
 
@@ -817,7 +792,8 @@ Result<Inventories> take_inventory(const std::vector<Level>& levels, const std::
     }
   for (Inventory* inventory : {&out.lines, &out.statics})
     inventory->candidates = catalog::candidates(inventory->contents);
-  for (auto& line : out.lines.candidates) look_for_statics_of_all(line, out.statics, companions);
+  for (auto& line : out.lines.candidates)
+    if (line.trouble.empty() && line.manifest.statics > 0 && count > 0) look_for_statics(line, out.statics, companions);
   return out;
 }
 
@@ -872,28 +848,6 @@ Result<Attempt> put_back_statics(const catalog::Candidate& line, const std::stri
   }
   return attempt;
 }
-
-/// Newest first, with others of the same numbers.
-std::vector<const catalog::Candidate*> all_of(const std::vector<catalog::Candidate>& candidates) {
-  std::vector<const catalog::Candidate*> out;
-  for (const auto& line : candidates) {
-    out.push_back(&line);
-    for (const auto& older : line.older) out.push_back(&older);
-  }
-  return out;
-}
-
-PutBack put_back_of(const catalog::Candidate& line, Attempt&& attempt) {
-  PutBack out;
-  out.line = line.line;
-  out.level = line.level;
-  out.complete = line.complete && attempt.trouble.empty();
-  out.manifest = line.manifest;
-  out.regions = std::move(attempt.regions);
-  out.left_out = std::move(attempt.left_out);
-  out.filled = std::move(attempt.filled);
-  return out;
-}
 }  // namespace
 
 Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Level>& levels, const Statics& statics,
@@ -901,10 +855,8 @@ Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Le
                                 comm::Comm& comm, const Say& say) {
   std::string last_trouble;
   bool no_room = false;
-  std::vector<std::pair<int, std::uint64_t>> rejected;
-  const auto lines = all_of(inventory.candidates);
-  for (auto at = lines.begin(); at != lines.end(); ++at) {
-    const catalog::Candidate& line = **at;
+  PutBack found;
+  for (const auto& line : inventory.candidates) {
     const std::string what = named(line.line, levels[static_cast<std::size_t>(line.level)]);
     if (line.code == Code::version) return fail(Code::version, what, ": ", line.trouble);
     std::string trouble = line.trouble;
@@ -921,20 +873,20 @@ Result<PutBack> put_back_newest(const Inventory& inventory, const std::vector<Le
       }
       if (!attempt) return attempt.failure();
       if (attempt->done) {
-        PutBack found = put_back_of(line, std::move(*attempt));
-        found.rejected = std::move(rejected);
+        found.line = line.line;
+        found.level = line.level;
+        found.complete = line.complete && attempt->trouble.empty();
+        found.manifest = line.manifest;
+        found.regions = std::move(attempt->regions);
+        found.left_out = std::move(attempt->left_out);
+        found.filled = std::move(attempt->filled);
         return found;
       }
       trouble = attempt->trouble;
       no_room = no_room || attempt->no_room;
     }
+    found.rejected.emplace_back(line.level, line.line);
     last_trouble = cat(what, " cannot be put back: ", trouble, hint_at_nodes(line.manifest, topology));
-    const auto next = std::next(at);
-    if (next != lines.end() && (*next)->level == line.level && (*next)->line == line.line) {
-      say(cat(last_trouble, "; an older line of that number is there, and is tried"));
-      continue;
-    }
-    rejected.emplace_back(line.level, line.line);
     say(last_trouble);
   }
   if (inventory.candidates.empty()) return PutBack{};

@@ -78,9 +78,8 @@ struct ReadOptions {
 };
 
 /// Collective. Puts back the newest line that can be had: a file that is missing, truncated or altered is read from
-/// its copy; where no copy is good, the next candidate is tried, first an older one of that number. Static regions come
-/// first, and are left alone where memory still has them: survivors of a loss read none. Returns line 0 if there is no
-/// line at all.
+/// its copy; where no copy is good, the next candidate is tried. Static regions come first, and are left alone where
+/// memory still has them: survivors of a loss read none. Returns line 0 if there is no line at all.
 /// Failures: Code::mismatch, Code::version (nothing else is tried; types, placements
 /// and shapes are compared before any memory is written); Code::corrupt if there are lines
 /// and none can be put back (memory may be partly overwritten).
