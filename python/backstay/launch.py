@@ -121,12 +121,16 @@ def _json(line: bytes) -> object:
         return None
 
 
+UNREAD = {errno.EPIPE, errno.ECONNRESET, errno.EBADF}  # nobody wants it any more, or has wanted it
+
+
 def say(text: str) -> None:
     """One line to the user."""
     try:
         print(f"backstay: {text}", file=sys.stderr, flush=True)
-    except OSError:  # nobody reads any more; what is still in Python's buffer would fail once more when Python ends
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    except OSError as problem:  # what is left of it is tried again with the next one, and at Python's end
+        if problem.errno in UNREAD:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def may_lose_its_reader(descriptor: int) -> bool:
@@ -275,7 +279,6 @@ class Relay:
     given pipes."""
 
     PATIENCE = 5.0  # seconds for the last output of a launch that has ended
-    UNREAD = {errno.EPIPE, errno.ECONNRESET, errno.EBADF}  # nobody wants it any more, or has wanted it
 
     def __init__(self, process: subprocess.Popen, output: int):
         self.last_time = time.monotonic()
@@ -308,7 +311,7 @@ class Relay:
                 while chunk:
                     chunk = chunk[self._write(descriptor, chunk) :]
             except OSError as problem:
-                if problem.errno not in self.UNREAD:
+                if problem.errno not in UNREAD:
                     self.unwritten = problem.strerror
             self._writing.discard(descriptor)
 

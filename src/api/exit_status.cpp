@@ -51,9 +51,6 @@ bool has_failed() {
 }
 
 void at_exit(int status, void*) {
-#if BACKSTAY_HAVE_MPI
-  comm::leaving::mpi_may_have_ended();
-#endif
   const bool fails = has_failed() && (status & 0xff) == 0;
   if (const int told = fails ? EXIT_FAILURE : status & 0xff; told != 0) tell_status(told);
   // In glibc, which alone has on_exit, the rest of the exit goes on with the new status: what was registered before, as

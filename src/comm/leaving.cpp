@@ -8,6 +8,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdarg>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -20,6 +21,11 @@
 #include "comm/patience.h"
 #include "comm/ulfm.h"
 #include "comm/watch.h"
+
+#if defined(OPEN_MPI)
+/// Of Open MPI itself, declared in no header for users.
+extern "C" __attribute__((weak)) volatile std::int32_t ompi_mpi_state;
+#endif
 
 namespace backstay::comm::leaving {
 
@@ -82,6 +88,16 @@ std::atomic<bool> calls_finalize{false};  ///< we do: `counted_on` says how it e
 bool mpi_is_finalized() {
   int finalized = 0;
   return MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0;
+}
+
+/// MPI_Finalize has returned, whoever called it. MPI_Finalized() says so much earlier: it may still wait for others.
+bool mpi_has_ended() {
+#if defined(OPEN_MPI)
+  constexpr std::int32_t completed = 5;
+  return &ompi_mpi_state != nullptr && ompi_mpi_state >= completed;
+#else
+  return false;
+#endif
 }
 
 /// With what status is not told there.
@@ -237,10 +253,8 @@ void note_who_is_there(MPI_Comm ranks, bool all_are_there) {
     const std::lock_guard lock(mutex);
     told = tell_that_all_came();
   }
-  if (missing.empty()) {
-    if (told) call_in_time(told);
-    return;
-  }
+  if (all_are_there && told) call_in_time(told);
+  if (missing.empty()) return;
   std::fprintf(stderr,
                "backstay: rank %s was lost before it came to the end of MPI: what it still had to do is not done\n",
                numbers.c_str());
@@ -267,6 +281,7 @@ void meet_to_close(const Job& here) {
 }
 /// For programs that call MPI_Finalize past ours, as those of mpi4py. That of MPI would wait for ever, or for a spare.
 int meet_in_mpi_finalize(MPI_Comm /*self*/, int /*key*/, void* /*value*/, void* /*state*/) {
+  if (const auto what = before_the_end.load()) what();
   meet_before_the_end();
   if (!lost) return MPI_SUCCESS;
   tell_of_an_end(EXIT_FAILURE);  // the program may have more to do behind it
@@ -363,17 +378,15 @@ void meet_before_the_end() {
     waits_no_more = all_are_there;
     return nobody_counts_on_me();
   }
-  watch = std::make_unique<Watch>(here.bound,
-                                  "MPI_Finalize did not end within the option timeout, as a process has died in it or "
-                                  "does not come to it: this process ends",
-                                  [is_a_spare = ranks == MPI_COMM_NULL] {
-                                    if (const auto what = late_end.load()) what();
-                                    if (!is_a_spare) tell_of_an_end(EXIT_FAILURE);  // what comes behind is not done
-                                  });
-}
-
-void mpi_may_have_ended() {
-  if (mpi_is_finalized()) watch.reset();
+  watch = std::make_unique<Watch>(
+      here.bound,
+      "MPI_Finalize did not end within the option timeout, as a process has died in it or "
+      "does not come to it: this process ends",
+      [is_a_spare = ranks == MPI_COMM_NULL] {
+        if (const auto what = late_end.load()) what();
+        if (!is_a_spare) tell_of_an_end(EXIT_FAILURE);  // what comes behind is not done
+      },
+      mpi_has_ended);
 }
 
 void before_mpi_ends(void (*what)()) { before_the_end = what; }

@@ -78,8 +78,6 @@ void before_the_late_end(void (*what)());
 /// (mpi4py's), as the last thing before it; finalize() does the same. So does MPI_Finalize itself, whoever calls it,
 /// where nobody has met before; where it would not end, the process ends in it.
 void meet_before_the_end();
-/// The process is in its exit, so nothing is in MPI_Finalize any more.
-void mpi_may_have_ended();
 
 /// MPI_Finalize; nothing where the job is lost, or where spares have not come. Open MPI's makes a communicator of those
 /// who live, in which all meet: who waits there is not woken when another one dies in it, and waits with a busy core.

@@ -18,11 +18,16 @@
 namespace backstay::comm {
 
 /// Ends the process with a sentence when it has lived for too long: it could not go on, and the job can be launched
-/// again. `tell` is called before that, and has to end in time by itself.
+/// again. `tell` is called before that, and has to end in time by itself. `is_over`: what it bounds has ended, although
+/// the watch has not; asked every 100 ms at least.
 class Watch {
  public:
-  Watch(std::chrono::milliseconds bound, std::string sentence, std::function<void()> tell = {})
-      : sentence_(std::move(sentence)), tell_(std::move(tell)), thread_([this, bound] { wait(bound); }) {}
+  Watch(std::chrono::milliseconds bound, std::string sentence, std::function<void()> tell = {},
+        std::function<bool()> is_over = {})
+      : sentence_(std::move(sentence)),
+        tell_(std::move(tell)),
+        is_over_(std::move(is_over)),
+        thread_([this, bound] { wait(bound); }) {}
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
   ~Watch() {
@@ -40,7 +45,7 @@ class Watch {
     const auto look = std::min(std::chrono::milliseconds(100), bound / Patience::fewest_gaps);
     std::unique_lock lock(mutex_);
     while (!patience.exhausted())
-      if (changed_.wait_for(lock, look, [this] { return done_; })) return;
+      if (changed_.wait_for(lock, look, [this] { return done_; }) || (is_over_ && is_over_())) return;
     call_in_time([sentence = sentence_] { std::fprintf(stderr, "backstay: %s\n", sentence.c_str()); });
     if (tell_) tell_();
     flush_all_files();
@@ -49,6 +54,7 @@ class Watch {
 
   std::string sentence_;
   std::function<void()> tell_;
+  std::function<bool()> is_over_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool done_ = false;

@@ -692,6 +692,8 @@ with backstay.Session() as run:
     run.loop(body)
 if sys.argv[1] == "finalizes":
     MPI.Finalize()
+    time.sleep(5)
+    print("worked on", flush=True)
 if sys.argv[1] == "dies":
     time.sleep(1)
     os.kill(os.getpid(), 9)
@@ -705,8 +707,9 @@ def test_behind_the_session_a_program_in_python_may_end_mpi_itself_and_must_not_
     (tmp_path / "app.py").write_text(BEHIND)
     words = (sys.executable, tmp_path / "app.py", how)
     flags = ("-n", 2, "--spares", 1, "--relaunch", 0)
-    ended = run(tmp_path, *flags, program=words[0], words=words[1:], levels="shared", every=5, timeout=10)
+    ended = run(tmp_path, *flags, program=words[0], words=words[1:], levels="shared", every=5, timeout=2)
     assert (ended.returncode, "the job is done" in ended.stderr) == ((1, False) if how == "dies" else (0, True)), ended
+    assert ended.stdout.count("worked on") == (2 if how == "finalizes" else 0)
 
 
 @needs_ulfm
