@@ -527,7 +527,7 @@ class Supervisor:
             return (Ending(left[-1]) if left else end), lost
         if not over and self._kill_deadline is None and not self._stop_asked:
             why = (
-                "not all ranks came to the end of MPI: they were lost"
+                "not all ranks came to the end of MPI: they were lost, or the program does not call MPI_Finalize"
                 if lost
                 else "no session was opened: the program does not use backstay, or was lost"
             )

@@ -369,6 +369,7 @@ int main(int argc, char** argv) {
   }
   is_closing = 1;
   backstay_close(s.session);
+  if (getenv("LOOPER_COPIES") != NULL) MPI_Finalize(); /* or else the session has */
   if (is_me("LOOPER_RESTS", &rests)) {
     rest(rests);
     puts("rested");

@@ -17,7 +17,7 @@ from campaign import Outcome
 
 
 def run_campaign(large: bool, seed: int) -> Outcome:
-    online, late, opening, middle, each_mix = (720, 60, 80, 100, 25) if large else (8, 2, 2, 2, 1)
+    online, late, opening, middle, each_mix = (720, 60, 80, 100, 25) if large else (5, 1, 1, 1, 1)
     programs = repairs.applications(repairs.built(), 1200)
     tally = repairs.campaign(repairs.Choice(programs), online, seed)
     at_the_end = repairs.campaign(repairs.Choice(programs, late=True), late, seed)

@@ -87,6 +87,7 @@ with open(value("--csv"), "w") as file:
         file.write(f"{{step}},{{step * dt:.17g}},0.1,0.4,{{0.001 * step + slip:.17g}},0.001\\n")
 if repairs:
     event("end")
+    event("over")
 open(f"{{here}}/end", "w").close()
 '''
 

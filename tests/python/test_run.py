@@ -335,7 +335,7 @@ def test_a_rank_that_works_behind_the_end_of_mpi_is_not_ended_for_a_spare_that_a
     program.write_text(
         '#!/bin/sh\nsay() { echo "{\\"time\\": $(date +%s.%N), $1}" >> "$BACKSTAY_DIR/events.jsonl"; }\n'
         "case $OMPI_COMM_WORLD_RANK in\n"
-        '0) say \'"event": "start"\'; sleep 2; say \'"event": "end"\'\n'
+        '0) say \'"event": "start"\'; sleep 2; say \'"event": "end"\'; say \'"event": "over"\'\n'
         '   say \'"event": "stuck", "who": "spares", "numbers": "2"\' ;;\n'
         '1) sleep 9; : > "$BACKSTAY_DIR/result" ;;\n2) sleep 3 ;;\nesac\n'
     )
