@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <barrier>
 #include <filesystem>
 #include <fstream>
@@ -915,16 +916,21 @@ TEST_F(EngineTest, whatever_is_spoilt_in_memory_is_rebuilt_before_the_line_is_sa
   }
 }
 
-TEST_F(EngineTest, static_regions_at_level_shared_are_read_before_a_line_that_is_saved_at_the_end_needs_them) {
-  InMemory memory = make_memory();
-  const auto in_memory = with_parity(LevelKind::memory, 1, 1);
-  const std::vector<LevelConfig> both{in_memory, level(LevelKind::shared)};
-  run_with_a_mesh(dir_, memory, both, [](Rank& rank, std::size_t) { rank.write(1); });
-  run_with_a_mesh(dir_, memory, {in_memory}, [](Rank& rank, std::size_t) {
+/// Line 1 is at both levels, line 2 in memory alone; those that both need are damaged at level shared.
+void write_a_line_whose_static_regions_are_spoilt(const fs::path& dir, const InMemory& memory,
+                                                  const std::vector<LevelConfig>& both) {
+  run_with_a_mesh(dir, memory, both, [](Rank& rank, std::size_t) { rank.write(1); });
+  run_with_a_mesh(dir, memory, {both.front()}, [](Rank& rank, std::size_t) {
     ASSERT_TRUE(rank.engine->resume().ok());
     rank.write(2);
   });
-  flip(dir_ / "shared/shared-static/line-00000001/rank-00001.h5", 8192 + 40);
+  flip(dir / "shared/shared-static/line-00000001/rank-00001.h5", 8192 + 40);
+}
+
+TEST_F(EngineTest, static_regions_at_level_shared_are_read_before_a_line_that_is_saved_at_the_end_needs_them) {
+  InMemory memory = make_memory();
+  const std::vector<LevelConfig> both{with_parity(LevelKind::memory, 1, 1), level(LevelKind::shared)};
+  write_a_line_whose_static_regions_are_spoilt(dir_, memory, both);
   run_with_a_mesh(dir_, memory, both, [](Rank& rank, std::size_t) {
     const auto saved = rank.engine->save_what_memory_holds();
     ASSERT_TRUE(saved.ok()) << saved.failure().what;
@@ -943,14 +949,8 @@ std::vector<fs::path> below(const fs::path& dir) {
 /// Of the damaged file a program needs nothing that makes its static regions itself.
 TEST_F(EngineTest, where_no_room_is_left_for_static_regions_at_the_end_those_that_are_there_stay) {
   InMemory memory = make_memory();
-  const auto in_memory = with_parity(LevelKind::memory, 1, 1);
-  const std::vector<LevelConfig> both{in_memory, level(LevelKind::shared)};
-  run_with_a_mesh(dir_, memory, both, [](Rank& rank, std::size_t) { rank.write(1); });
-  run_with_a_mesh(dir_, memory, {in_memory}, [](Rank& rank, std::size_t) {
-    ASSERT_TRUE(rank.engine->resume().ok());
-    rank.write(2);
-  });
-  flip(dir_ / "shared/shared-static/line-00000001/rank-00001.h5", 8192 + 40);
+  const std::vector<LevelConfig> both{with_parity(LevelKind::memory, 1, 1), level(LevelKind::shared)};
+  write_a_line_whose_static_regions_are_spoilt(dir_, memory, both);
   const auto before = below(dir_ / "shared");
   const auto plan = std::make_shared<store::FaultPlan>();
   plan->fail_writes_under("shared-static", {Code::no_space, "full"});
@@ -975,22 +975,25 @@ TEST_F(EngineTest, nothing_is_saved_at_the_end_where_nobody_can_see_what_lies_at
   const std::vector<LevelConfig> both{with_parity(LevelKind::memory, 1, 1), level(LevelKind::shared)};
   run_with_a_mesh(dir_, memory, both, [](Rank& rank, std::size_t) { rank.write(1); });
   const auto before = below(dir_ / "shared");
-  const auto plan = std::make_shared<store::FaultPlan>();
-  int looks = 0;
+  std::atomic<bool> fails = false;
   run_with_a_mesh(
       dir_, memory, both,
-      [&](Rank& rank, std::size_t me) {
-        if (me == 0)  // who looks
-          plan->before_each([&](const store::FaultPlan::Step& step) {
-            if (step.operation == store::Operation::list && step.path == "shared" && ++looks == 1)
-              plan->fail_nth(store::Operation::list, 0, {Code::io, "for a moment"});
-          });
+      [&](Rank& rank, std::size_t) {
+        ASSERT_TRUE(rank.engine->agree_on({}).ok());
+        fails = true;
         ASSERT_TRUE(rank.engine->agree_on({}).ok());
         const auto saved = rank.engine->save_what_memory_holds();
         ASSERT_FALSE(saved.ok());
         EXPECT_NE(saved.failure().what.find("for a moment"), std::string::npos) << saved.failure().what;
       },
-      [&](EngineConfig& config) { config.wrap_store = with_faults(plan); });
+      [&](EngineConfig& config) {
+        const auto plan = std::make_shared<store::FaultPlan>();  // of this rank: others list, too, at any moment
+        plan->before_each([&fails, plan = plan.get()](const store::FaultPlan::Step& step) {
+          if (step.operation == store::Operation::list && step.path == "shared" && fails.exchange(false))
+            plan->fail_nth(store::Operation::list, 0, {Code::io, "for a moment"});
+        });
+        config.wrap_store = with_faults(plan);
+      });
   EXPECT_EQ(below(dir_ / "shared"), before);
 }
 

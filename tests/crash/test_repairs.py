@@ -550,11 +550,7 @@ def test_a_rank_that_leaves_with_an_error_is_lost_to_the_others_and_replaced(tmp
     assert "rank 1 was lost; spare 3" in ended.stderr and "launch 2" not in ended.stderr
 
 
-AFTER_LOOP = """
-import sys, time
-import backstay
-from mpi4py import MPI
-
+STEPS = """
 with backstay.Session() as run:
     state = run.state(step=0)
     def body():
@@ -564,8 +560,13 @@ with backstay.Session() as run:
             state.step += 1
             run.comm.Barrier()
     run.loop(body)
-    if run.rank == 1:
-        {leaves}
+"""
+AFTER_LOOP = f"""
+import sys, time
+import backstay
+from mpi4py import MPI
+{STEPS}    if run.rank == 1:
+        {{leaves}}
     time.sleep(0.5)
 """
 
@@ -672,7 +673,7 @@ def test_a_job_that_is_given_up_is_not_done_whatever_its_code(tmp_path, monkeypa
     assert ended.returncode in expected and "the job is done" not in ended.stderr, ended.stderr
 
 
-BEHIND = """
+BEHIND = f"""
 import atexit, os, sys, time
 import mpi4py
 if sys.argv[1] == "finalizes in its exit":
@@ -681,15 +682,7 @@ from mpi4py import MPI
 if sys.argv[1] == "finalizes in its exit":
     atexit.register(MPI.Finalize)
 import backstay
-with backstay.Session() as run:
-    state = run.state(step=0)
-    def body():
-        run.resume()
-        while state.step < 5:
-            run.checkpoint()
-            state.step += 1
-            run.comm.Barrier()
-    run.loop(body)
+{STEPS}
 if sys.argv[1] == "finalizes":
     MPI.Finalize()
     time.sleep(5)
@@ -723,26 +716,17 @@ def test_a_signal_behind_the_last_checkpoint_ends_no_program_that_an_exception_l
     assert ended.returncode == 3 and "status 143" not in ended.stderr, ended.stderr
 
 
-PUBLISHES = """
+PUBLISHES = f"""
 import atexit, sys, time
 from pathlib import Path
 
 def publish():  # behind all that those register who are imported later
     time.sleep(6)
-    Path(sys.argv[1], f"published-{rank}").touch()
+    Path(sys.argv[1], f"published-{{rank}}").touch()
 
 atexit.register(publish)
 import backstay
-with backstay.Session() as run:
-    rank = run.rank
-    state = run.state(step=0)
-    def body():
-        run.resume()
-        while state.step < 5:
-            run.checkpoint()
-            state.step += 1
-            run.comm.Barrier()
-    run.loop(body)
+{STEPS}    rank = run.rank
 """
 
 
