@@ -208,12 +208,14 @@ def _is_number(value: object) -> bool:
 
 def _newest_run(events: list[dict]) -> list[dict]:
     """From the last first launch; or, without a launcher of ours, from the last start behind an orderly end."""
-    begin = 0
+    begin, before = 0, ""
     for i, event in enumerate(events):
         launched = event["event"] == "launch" and event.get("attempt") == 1
-        fresh = event["event"] == "start" and i > 0 and events[i - 1]["event"] in ENDS
+        fresh = event["event"] == "start" and before in ENDS
         if launched or fresh:
             begin = i
+        if event["event"] != "over":  # comes behind an orderly end
+            before = event["event"]
     return events[begin:]
 
 

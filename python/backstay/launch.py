@@ -121,7 +121,12 @@ def _json(line: bytes) -> object:
         return None
 
 
-UNREAD = {errno.EPIPE, errno.ECONNRESET, errno.EBADF}  # nobody wants it any more, or has wanted it
+def is_unread(problem: OSError, descriptor: int) -> bool:
+    """Whether nobody wants what cannot be written there any more, or has wanted it: a pipe, or a terminal that is gone
+    (which is no terminal to isatty() then)."""
+    if problem.errno in {errno.EPIPE, errno.ECONNRESET, errno.EBADF}:
+        return True
+    return problem.errno == errno.EIO and stat.S_ISCHR(os.fstat(descriptor).st_mode)
 
 
 def say(text: str) -> None:
@@ -129,7 +134,7 @@ def say(text: str) -> None:
     try:
         print(f"backstay: {text}", file=sys.stderr, flush=True)
     except OSError as problem:  # what is left of it is tried again with the next one, and at Python's end
-        if problem.errno in UNREAD:
+        if is_unread(problem, 2):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
@@ -311,7 +316,7 @@ class Relay:
                 while chunk:
                     chunk = chunk[self._write(descriptor, chunk) :]
             except OSError as problem:
-                if problem.errno not in UNREAD:
+                if not is_unread(problem, descriptor):
                     self.unwritten = problem.strerror
             self._writing.discard(descriptor)
 
@@ -524,8 +529,9 @@ class Supervisor:
             statuses = [int(line.split()[1]) for line in told if line.startswith("status ")]
             return Ending(statuses[-1] if statuses else 0), False
         if end.status or left:
-            return (Ending(left[-1]) if left else end), lost
-        if not over and self._kill_deadline is None and not self._stop_asked:
+            # 1 may be the word of others for it.
+            return (Ending(next((s for s in left if s != 1), 1)) if left else end), lost
+        if not over and self._kill_deadline is None and not self._stop_asked and not self._is_refused():
             why = (
                 "not all ranks came to the end of MPI: they were lost, or the program does not call MPI_Finalize"
                 if lost

@@ -777,7 +777,11 @@ class Line:
     @property
     def unfinished(self) -> bool:
         """No manifest anywhere: being written, given up, or retired."""
-        return not any(holding.committed for holding in self.holdings)
+        return not self.committed_holdings
+
+    @property
+    def committed_holdings(self) -> list:
+        return [holding for holding in self.holdings if holding.committed]
 
     @property
     def title(self) -> str:
@@ -953,14 +957,18 @@ def _find_retired(lines: list) -> None:
 
 
 def _is_left_behind(line: Line, lines: list) -> bool:
-    """What it lacks are files of nodes that have nothing of it, and something of a newer line, which is whole."""
+    """What it lacks are files of nodes that have nothing of it, and something of a newer line, which is whole. Or those
+    nodes have its files and no manifest any more, as the files are to be used again, and only others have one."""
     newer = [other for other in lines if other.level == line.level and other.number > line.number]
-    if line.manifest is None or line.whole or not any(other.whole for other in newer):
+    if line.manifest is None or not any(other.whole for other in newer):
         return False
+    have_newer = {holding.root.node for other in newer for holding in other.holdings}
+    retired = {holding.root.node for holding in line.holdings if not holding.committed}
+    if retired & have_newer and have_newer.isdisjoint(h.root.node for h in line.committed_holdings):
+        return True
     lost = [f for f in line.manifest.files if f.name not in line.usable and f.name not in line.from_parity]
     have_it = {holding.root.node for holding in line.holdings}
-    have_newer = {holding.root.node for other in newer for holding in other.holdings}
-    return all(file.node not in have_it and file.node in have_newer for file in lost)
+    return not line.whole and all(file.node not in have_it and file.node in have_newer for file in lost)
 
 
 def _line_dirs(path: Path) -> Iterator[tuple]:

@@ -101,7 +101,10 @@ Session::Impl::Impl(int argc, char** argv, const Options& options) {
     // All ranks fail alike, so that they can end MPI together; not where they could not even talk.
     engine_.reset();
     const bool together = e.code() != Code::comm && e.code() != Code::timeout && e.code() != Code::rank_lost;
-    if (finalize_ && together) comm::leaving::finalize();
+    if (finalize_ && together) {
+      comm::leaving::tell_that_all_have_come_by({});  // what the program was started for has not begun
+      comm::leaving::finalize();
+    }
     throw;
   }
 }
@@ -426,6 +429,7 @@ engine::EngineConfig Session::Impl::make_config(const engine::Topology& topology
   config.declared = &declared_;
   config.running = &running_;
   config.saved_statics = saved_statics_;
+  config.distrusted = distrusted_;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   config.capture_threads =
       settings_.threads > 0 ? settings_.threads : std::clamp(cores / topology.ranks_on(node_), 1, 4);

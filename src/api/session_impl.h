@@ -416,6 +416,7 @@ class Session::Impl {
   [[nodiscard]] Result<void> put_back(Held& held);
   std::optional<Beginning> beginning_;
   std::uint64_t saved_statics_ = 0;  // by the engine before this one
+  engine::Distrusted distrusted_;    // of that
   std::uint64_t next_line_ = 1;      // of that
   std::uint64_t newest_shared_ = 0;  // a whole line, by that
   bool knows_shared_ = false;        // what the engine has found there was compared with that

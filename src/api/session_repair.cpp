@@ -230,9 +230,7 @@ void Session::Impl::fit_to_those_left(engine::LevelConfig&, int) {}
 #else
 
 bool detail::ends_by_a_signal() { return comm::leaving::am_counted_on(); }
-void detail::end_by_a_signal(int status) {
-  comm::leaving::end_noticed("with status " + std::to_string(status), status);
-}
+void detail::end_by_a_signal(int status) { comm::leaving::end_at_exit(status); }
 detail::AtTheEnd detail::meet_before_the_end() {
   if (!comm::leaving::job_is_lost()) comm::leaving::meet_before_the_end();
   if (comm::leaving::ends_without_spares() && !api::take_back_failure()) return AtTheEnd::without_spares;
@@ -455,6 +453,8 @@ void Session::Impl::stop_engine(comm::Alarm& alarm) {
   value_or_throw(engine_->drain());
   captured_before_ += engine_->captured();
   saved_statics_ = engine_->saved_statics();
+  for (const auto& [companion, lines] : engine_->distrusted())
+    distrusted_[companion].insert(lines.begin(), lines.end());
   if (knows_shared_) newest_shared_ = engine_->newest_shared().value_or(newest_shared_);
   next_line_ = std::max(next_line_, engine_->next_line());        // its opening may not have come that far
   kills_done_ = std::max(kills_done_, engine_->next_call() + 1);  // the others may be a call ahead

@@ -225,6 +225,9 @@ Result<void> Engine::lock_directories() {
     }
   }
   companions_ = companions_of(levels_);
+  for (auto& companion : companions_)
+    if (const auto known = config_.distrusted.find(companion.name); known != config_.distrusted.end())
+      companion.distrusted = known->second;
   return {};
 }
 
@@ -683,6 +686,12 @@ Result<void> Engine::write_last() {
   const auto taken = capture(durable, true);
   if (!taken) return taken.failure();
   return background_->wait_idle();
+}
+
+Distrusted Engine::distrusted() const {
+  Distrusted out;
+  for (const auto& companion : companions_) out[companion.name] = companion.distrusted;
+  return out;
 }
 
 bool Engine::has_lines() const {

@@ -27,6 +27,9 @@
 
 namespace backstay::engine {
 
+/// Lines of a companion, by its name, of which a resume found something damaged: see Level::distrusted.
+using Distrusted = std::map<std::string, std::set<std::uint64_t>>;
+
 /// What to do when a checkpoint falls due while an earlier one is in flight.
 enum class Policy { skip, wait, degrade };
 
@@ -57,6 +60,7 @@ struct EngineConfig {
   const select::Declared* declared = nullptr;         ///< computations; not owned; null: there are none
   const std::vector<std::size_t>* running = nullptr;  ///< of these, inside each other; not owned; null: none
   std::uint64_t saved_statics = 0;  ///< changes() of those when they were last saved or put back; 0: never
+  Distrusted distrusted;            ///< as the engine before this one knew them
   /// For tests: what every store of a level is replaced by; empty: nothing.
   std::function<std::shared_ptr<store::Store>(std::shared_ptr<store::Store>)> wrap_store;
 };
@@ -86,6 +90,7 @@ class Engine {
   region::RegionSet& regions() { return regions_; }
   region::RegionSet& static_regions() { return static_regions_; }
   [[nodiscard]] std::uint64_t saved_statics() const { return config_.saved_statics; }
+  [[nodiscard]] Distrusted distrusted() const;
   /// The next capture writes the cheapest level whose lines outlive a rank, due or not: there is nothing to roll back
   /// to.
   void want_a_line();

@@ -279,6 +279,52 @@ def test_static_regions_are_protected_anew_where_a_repair_put_a_group_into_one_r
     assert result(again) == plain and "at level local-static: rebuilding rank" in again.stderr, again.stderr
 
 
+STATIC = """
+import sys
+import numpy as np
+import backstay
+
+with backstay.Session() as run:
+    state = run.state(step=0)
+    def body():
+        mesh = np.full(5000, float(run.rank) if sys.argv[2] == "fresh" else -1.0)
+        run.protect_static("mesh", mesh)
+        run.resume()
+        while state.step < int(sys.argv[1]):
+            run.checkpoint()
+            run.wait()
+            state.step += 1
+            run.comm.Barrier()
+        return run.comm.allreduce(int((mesh != run.rank).sum()))
+    wrong = run.loop(body)
+    if run.rank == 0:
+        print("wrong", wrong)
+"""
+
+
+@needs_ulfm
+def test_static_regions_that_a_resume_found_damaged_are_not_named_behind_a_repair(tmp_path):
+    """A new launch passes over the damaged ones, and goes back to a line on nodes; a rank is lost behind the next one
+    there, and before the next one at level shared; and at last the nodes are gone."""
+    program = of_python(tmp_path, STATIC, levels="local,shared", local__redundancy="rs(2,1)")
+    file, flags = program.pop("words")[0], ("-n", 3, "--nodes", 4, "--spares", 1)
+    program |= {"local__every": 7}
+    assert result(run(tmp_path, *flags, **program, shared__every=10, words=(file, 31, "fresh")), "wrong") == "0"
+    program |= {"shared__every": 40}
+    (damaged,) = (tmp_path / "ck" / "shared-static").glob("line-*/manifest")
+    for path in damaged.parent.glob("*.h5"):
+        text = bytearray(path.read_bytes())
+        text[len(text) // 2] ^= 1
+        path.write_bytes(text)
+    repaired = run(tmp_path, *flags, "--kill", "1@38", **program, words=(file, 45, "again"))
+    assert result(repaired, "wrong") == "0" and "spare 3 (node 3) is rank 1 now" in repaired.stderr, repaired.stderr
+    assert "launch 2" not in repaired.stderr and "resumed from line" in repaired.stderr, repaired.stderr
+    for node in range(4):
+        shutil.rmtree(tmp_path / "ck" / f"node-{node}")
+    last = run(tmp_path, *flags, **program, words=(file, 50, "again"))
+    assert result(last, "wrong") == "0" and "at level shared" in last.stderr, last.stderr
+
+
 @needs_ulfm
 def test_what_a_node_keeps_that_left_the_job_is_no_damage(tmp_path):
     """Of lines and of static regions, which the job has saved anew, as the spare is in the rack of another member."""
@@ -687,6 +733,10 @@ if sys.argv[1] == "finalizes":
     MPI.Finalize()
     time.sleep(5)
     print("worked on", flush=True)
+if sys.argv[1] == "raises":
+    atexit.register(print, "worked on", flush=True)
+    MPI.Finalize()
+    raise ValueError
 if sys.argv[1] == "dies":
     time.sleep(1)
     os.kill(os.getpid(), 9)
@@ -694,15 +744,17 @@ if sys.argv[1] == "dies":
 
 
 @needs_ulfm
-@pytest.mark.parametrize("how", ["finalizes", "finalizes in its exit", "dies"])
+@pytest.mark.parametrize("how", ["finalizes", "finalizes in its exit", "raises", "dies"])
 def test_behind_the_session_a_program_in_python_may_end_mpi_itself_and_must_not_die(tmp_path, how):
     """All die there, so that nobody is left to say so."""
     (tmp_path / "app.py").write_text(BEHIND)
     words = (sys.executable, tmp_path / "app.py", how)
     flags = ("-n", 2, "--spares", 1, "--relaunch", 0)
     ended = run(tmp_path, *flags, program=words[0], words=words[1:], levels="shared", every=5, timeout=2)
-    assert (ended.returncode, "the job is done" in ended.stderr) == ((1, False) if how == "dies" else (0, True)), ended
-    assert ended.stdout.count("worked on") == (2 if how == "finalizes" else 0)
+    is_well = how not in {"dies", "raises"}
+    assert (ended.returncode, "the job is done" in ended.stderr) == ((0, True) if is_well else (1, False)), ended
+    assert ended.stdout.count("worked on") == (2 if how in {"finalizes", "raises"} else 0)
+    assert "before MPI_Finalize" not in ended.stderr
 
 
 @needs_ulfm
@@ -2044,6 +2096,17 @@ def test_what_would_be_refused_again_is_not_launched_again(tmp_path, options, se
     assert ended.returncode != 0 and sentence in ended.stderr, ended.stderr
     assert "the job is not launched again, which would be refused as well" in ended.stderr
     assert len(events(tmp_path, "launch")) == 1
+
+
+@needs_ulfm
+def test_a_refused_session_whose_exception_nobody_catches_is_no_job_that_is_done(tmp_path):
+    """All ranks abort behind the end of MPI, of which Open MPI's launcher says that all is well."""
+    program = {"program": SETTINGS_OF_MPI, "words": ("session", "coll_ftagree_era_topology")}
+    options = {"levels": "memory", "memory__redundancy": "rs(3,5)"}
+    ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 5, **program, **options)
+    assert ended.returncode != 0 and "the job is done" not in ended.stderr, ended.stderr
+    assert "the job is not launched again, which would be refused as well" in ended.stderr, ended.stderr
+    assert "the launcher says" not in ended.stderr and len(events(tmp_path, "launch")) == 1, ended.stderr
 
 
 def test_lines_of_which_none_can_be_put_back_are_not_launched_again(tmp_path):

@@ -317,6 +317,15 @@ def test_a_job_of_another_launcher_that_died_without_a_word_and_runs_again(tmp_p
     assert "a on 4 ranks: running" in backstay("report", directory).out
 
 
+@pytest.mark.parametrize("behind", [[], [(7, "over", {})]], ids=["alone", "with-spares"])
+def test_a_job_behind_another_one_that_came_to_its_end_is_told_alone(tmp_path, behind):
+    """Both by a launcher of their own: what the first one lost is not of the second."""
+    start, repair = ("start", {"program": "a", "ranks": 2}), ("repair", {"lost": 1, "replaced": 1, "seconds": 0.1})
+    first = [(0, *start), (5, *repair), (6, "end", {}), *behind]
+    report = backstay("report", write(tmp_path / "ck", [*first, (100, *start), (105, "end", {})]), "--json").json
+    assert (report["failures"], report["seconds"]) == ([], 5)
+
+
 @pytest.mark.parametrize(
     "events", [[(0, "start", {"program": "a", "ranks": 1})], LAUNCHED_AGAIN[:3], LAUNCHED_AGAIN[:8]]
 )

@@ -258,6 +258,21 @@ def test_what_a_node_still_has_that_the_job_has_left_is_no_damage(tmp_path):
     assert backstay("verify", tmp_path).status == 0 and not (tmp_path / "node-0/local/line-00000001").exists()
 
 
+def test_a_line_of_which_only_a_node_that_the_job_has_left_has_a_manifest_is_no_damage(tmp_path):
+    """The other node has retired it, and keeps its files to use them again."""
+    for number, ranks, nodes in ((1, 4, 2), (2, 2, 1)):
+        Checkpoint(line=number, ranks=ranks, nodes=nodes).replicated("step", 3).write(tmp_path, "local")
+    (tmp_path / "node-0/local/line-00000001/manifest").unlink()
+    ended = backstay("verify", tmp_path)
+    assert ended.status == 0 and "retired by nodes that the job went on with; " in ended.out, ended.out
+    assert "node-1/local/line-00000001 is left of it" in ended.out.replace("\n", "")
+    assert "left behind by 1 node, and retired by the others" in backstay("ls", tmp_path).out
+    (tmp_path / "node-0/local/line-00000002/rank-00000.h5").unlink()  # then the older one counts
+    ended = backstay("verify", tmp_path)
+    assert ended.status == 1 and "was retired" not in ended.out
+    assert backstay("verify", f"{tmp_path}@1").status == 1
+
+
 @pytest.mark.parametrize("gone", ["file", "newer", "node"])
 def test_what_is_lost_otherwise_is_damage(tmp_path, gone):
     for number in (1, 2):

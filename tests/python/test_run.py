@@ -345,6 +345,22 @@ def test_a_rank_that_works_behind_the_end_of_mpi_is_not_ended_for_a_spare_that_a
     assert "it is ended" not in done.stderr, done.stderr
 
 
+@pytest.mark.skipif(not OPENMPI, reason="no openmpi here")
+def test_what_a_rank_left_with_is_the_status_and_not_the_word_of_others_for_it(tmp_path):
+    """Rank 1 leaves before the end of MPI, and those who come there tell of a rank that was lost."""
+    program = tmp_path / "leaves.sh"
+    program.write_text(
+        '#!/bin/sh\nsay() { echo "{\\"time\\": $(date +%s.%N), $1}" >> "$BACKSTAY_DIR/events.jsonl"; }\n'
+        "case $OMPI_COMM_WORLD_RANK in\n"
+        '0) say \'"event": "start"\'; sleep 2; say \'"event": "end"\'\n'
+        '   sleep 2; say \'"event": "left", "status": 1\' ;;\n'
+        '1) sleep 3; say \'"event": "left", "status": 7\'; kill -9 $$ ;;\n2) sleep 4 ;;\nesac\n'
+    )
+    program.chmod(0o755)
+    done = run(tmp_path, "-n", 2, "--spares", 1, "--relaunch", 0, "--mpirun", OPENMPI, "--", program)
+    assert done.returncode == 7, done.stderr
+
+
 def test_launches_that_others_killed_before_a_line_are_not_taken_for_what_comes_again(tmp_path, app):
     done = run(tmp_path, "-n", 1, "--relaunch", 4, "--kill", "0@1", "--kill", "0@1", "--kill", "0@1", "--", app, 10)
     assert done.returncode == 0, done.stderr
@@ -717,6 +733,18 @@ def test_output_that_cannot_be_passed_on_is_told_and_costs_the_job_nothing(
     noted = [(e["event"], e.get("status")) for e in events(tmp_path) if e["event"] != "commit"]
     assert noted == [("launch", None), ("exit", of_the_job)]
     assert (tmp_path / "ck/shared/line-00000010/manifest").exists() == (how == "chatty")
+
+
+def test_a_job_whose_terminal_is_gone_goes_on(tmp_path, app, launcher):
+    above, below = os.openpty()
+    words = ["--dir", "ck", "-n", 2, "--hang", 30, "--relaunch", 0, "--mpirun", launcher, "--", app, 30, "chatty"]
+    command = [*COMMAND, "run", *map(str, words)]
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=below, stderr=below)
+    os.close(below)
+    assert os.read(above, 1)
+    os.close(above)
+    assert process.wait(timeout=LIMIT) == 0
+    assert (tmp_path / "ck/shared/line-00000030/manifest").exists()
 
 
 def test_output_and_errors_in_one_pipe_keep_their_order(tmp_path, app):

@@ -136,7 +136,8 @@ def _state(opened: Directory, line: Line) -> Text:
         return Text("retired" if line.retired else "unfinished", style="dim")
     if line.left_behind:
         return Text(
-            f"left behind by {common.plural(len(line.holdings), 'node')}, and retired by the others", style="dim"
+            f"left behind by {common.plural(len(line.committed_holdings), 'node')}, and retired by the others",
+            style="dim",
         )
     if not line.whole:
         return Text(f"not whole: {_short(opened, line.why)}", style="red")

@@ -98,7 +98,7 @@ def _print(wanted: common.Target, results: list, damage: list, done: int, second
         common.say(d.sentence, style="red")
     for r in results:
         if r["line"].left_behind:
-            where = " and ".join(str(holding.path) for holding in r["line"].holdings)
+            where = " and ".join(str(holding.path) for holding in r["line"].committed_holdings)
             common.say(
                 f"{r['line'].heading} was retired by nodes that the job went on with; {where} is left of it, which is "
                 "no damage: `backstay prune` removes it.",
