@@ -535,7 +535,7 @@ class Supervisor:
             why = (
                 "not all ranks came to the end of MPI: they were lost, or the program does not call MPI_Finalize"
                 if lost
-                else "no session was opened: the program does not use backstay, or was lost"
+                else "no session was opened: it was refused, or the program does not use backstay, or was lost"
             )
             say(f"the launcher says that all is well, but {why}.")
         return Ending(0 if over and not self._stood_still else 1), lost

@@ -893,13 +893,14 @@ def _check_segment(file, segment: Segment) -> None:
 
 def read_lines(directory: Directory, level: str | None = None, number: int | None = None) -> list:
     """Every line of the directory at every level, newest first, the unfinished ones too."""
-    lines = _lines_at(directory, LEVELS if level is None else (level,), number)
+    lines = _lines_at(directory, LEVELS if level is None else (level,))
     levels = {line.level for line in lines if line.manifest and line.manifest.statics}
     statics = {(lv, found.number): found for lv in levels for found in static_lines(directory, lv)}
     for line in lines:
         if line.manifest and line.manifest.statics:
             _join(line, statics.get((line.level, line.manifest.statics)))
-    return lines
+    _find_left_behind(lines)
+    return [line for line in lines if number in (None, line.number)]
 
 
 def read_line(directory: Directory, line: Line) -> Line:
@@ -914,7 +915,9 @@ def read_line(directory: Directory, line: Line) -> Line:
 
 def static_lines(directory: Directory, level: str) -> list:
     """Every line of the level's companion, newest first."""
-    return _lines_at(directory, (f"{level}-static",), None)
+    lines = _lines_at(directory, (f"{level}-static",))
+    _find_left_behind(lines)
+    return lines
 
 
 def _join(line: Line, statics: Line | None) -> None:
@@ -931,15 +934,14 @@ def _join(line: Line, statics: Line | None) -> None:
         line.notes += statics.notes
 
 
-def _lines_at(directory: Directory, levels: tuple, number: int | None) -> list:
+def _lines_at(directory: Directory, levels: tuple) -> list:
     found = {}
     for root in directory.roots:
         for lv in levels:
             if lv.startswith("shared") != (root.node < 0):
                 continue
             for n, path in _line_dirs(root.path / lv):
-                if number is None or n == number:
-                    found.setdefault((n, lv), []).append(_read_holding(root, path, lv, n))
+                found.setdefault((n, lv), []).append(_read_holding(root, path, lv, n))
     lines = [_assess(Line(n, lv, holdings)) for (n, lv), holdings in found.items()]
     _find_retired(lines)
     return sorted(lines, key=lambda line: (-line.number, levels.index(line.level)))
@@ -953,6 +955,11 @@ def _find_retired(lines: list) -> None:
     for line in lines:
         if line.unfinished and line.number < newest.get(line.level, 0):
             line.retired, line.why = True, "it was retired: a later line will use its files again"
+
+
+def _find_left_behind(lines: list) -> None:
+    """Once it is known which are whole, with what they name."""
+    for line in lines:
         line.left_behind = _is_left_behind(line, lines)
 
 

@@ -267,6 +267,7 @@ def test_a_line_of_which_only_a_node_that_the_job_has_left_has_a_manifest_is_no_
     assert ended.status == 0 and "retired by nodes that the job went on with; " in ended.out, ended.out
     assert "node-1/local/line-00000001 is left of it" in ended.out.replace("\n", "")
     assert "left behind by 1 node, and retired by the others" in backstay("ls", tmp_path).out
+    assert backstay("verify", f"{tmp_path}@1").status == 0
     (tmp_path / "node-0/local/line-00000002/rank-00000.h5").unlink()  # then the older one counts
     ended = backstay("verify", tmp_path)
     assert ended.status == 1 and "was retired" not in ended.out

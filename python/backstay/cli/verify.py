@@ -49,7 +49,7 @@ def _verify(line: Line, directory: Directory, progress: common.Progress) -> dict
         if not result["damage"] or (line := _as_changed(line, directory)) is None:
             break
         if line.unfinished:
-            return {"line": line, "retired": True, "readable": False, "damage": []}
+            return {"line": line, "retired": True, "whole": False, "readable": False, "damage": []}
         result = _verify_as_it_is(line, progress)
     return result
 
@@ -70,9 +70,10 @@ def _verify_as_it_is(line: Line, progress: common.Progress) -> dict:
     if not damage and not line.whole:
         damage = [Damage(line.number, line.level, "", f"{line.heading}: {line.why}.")]
     # What a running job retired meanwhile was overwritten under our eyes: that is no damage.
-    retired = line.left_behind or (line.manifest is not None and not line.still_there())
-    readable = found.readable and line.whole and not retired
-    return {"line": line, "retired": retired, "readable": readable, "damage": [] if retired else damage}
+    gone = line.manifest is not None and not line.still_there()
+    retired, whole = line.left_behind or gone, line.whole and not gone
+    result = {"line": line, "retired": retired, "whole": whole, "readable": found.readable and whole}
+    return {**result, "damage": [] if retired else damage}
 
 
 def _print_json(wanted: common.Target, results: list, done: int, seconds: float) -> None:
@@ -80,7 +81,7 @@ def _print_json(wanted: common.Target, results: list, done: int, seconds: float)
         {
             "line": r["line"].number,
             "level": r["line"].level,
-            "whole": r["line"].whole and not r["retired"],
+            "whole": r["whole"],
             "retired": r["retired"],
             "readable": r["readable"],
             "damage": [{"path": d.path, "sentence": d.sentence} for d in r["damage"]],
