@@ -223,6 +223,7 @@ class Engine {
   [[nodiscard]] std::string what_is_left_behind() const;
   std::vector<bool> due_levels(bool now);
   void note_lines(const Inventories& found);
+  void note_statics(const Inventory& found);
   void note_what_is_shared(const Inventory& found);
   [[nodiscard]] std::vector<bool> cheapest() const;
   void start_background();
