@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from test_repairs import BUILD, LOOPER, needs_ulfm, result, run
+from jobs import BUILD, LOOPER, needs_ulfm, result, run
 
 SETTER = BUILD / "setter"
 RANKS = 4

@@ -21,64 +21,26 @@ import pytest
 import repairs
 from backstay import guard
 from backstay.history import read_history
-from backstay.mpirun import find
-
-BUILD = Path(os.environ.get("BUILD_DIR_OF_BACKSTAY", kills.ROOT / "build" / "dev")) / "tests" / "crash"
-STEPPER, LOOPER, THROWER = BUILD / "stepper", BUILD / "looper", BUILD / "thrower"
-BEGINNINGS, MAKINGS = BUILD / "beginnings", BUILD / "makings"
-PLACER, SETTINGS_OF_MPI = BUILD / "placer", BUILD / "settings_of_mpi"
-LATE_MESSAGES = BUILD / "late_messages"
-COMMAND = shlex.split(
-    os.environ.get("COMMAND_OF_BACKSTAY", f'{sys.executable} -c "from backstay.cli import main; exit(main())"')
+from jobs import (
+    BEGINNINGS,
+    BUILD,
+    COMMAND,
+    LIMIT,
+    LOOPER,
+    PLACER,
+    PYTHON,
+    SETTINGS_OF_MPI,
+    STEPPER,
+    THROWER,
+    by_mpirun,
+    by_racks,
+    events,
+    events_so_far,
+    needs_ulfm,
+    of_python,
+    result,
+    run,
 )
-MPIRUN = shutil.which("mpirun")
-LIMIT = 60  # seconds for one job; it needs a few
-
-needs_ulfm = pytest.mark.skipif(
-    MPIRUN is None or find(MPIRUN, 2).kind != "openmpi", reason="this MPI cannot go on after the loss of a rank"
-)
-
-
-def run(directory, *arguments, program=STEPPER, words=("600",), **options):
-    """`backstay run`, and its end. Options of the library are keywords: memory__every for memory.every."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
-    given = {"policy": "wait", "timeout": "30", **options}
-    opts = [word for name, value in given.items() for word in ("--opt", f"{name.replace('__', '.')}={value}")]
-    command = [*COMMAND, "run", "--dir", directory / "ck", *opts, *arguments, "--", program, *words]
-    return subprocess.run(
-        [str(word) for word in command], env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
-    )
-
-
-def by_racks(directory):
-    """stepper, started with the racks of 5 nodes in the variable RACK."""
-    script = directory / "by_racks"
-    rank = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"
-    script.write_text(f'#!/bin/sh\nRACK=rack-$(({rank} / 2)) exec {shlex.quote(str(STEPPER))} "$@"\n')
-    script.chmod(0o755)
-    return script
-
-
-def result(ended, word="hash"):
-    lines = [line.split() for line in ended.stdout.splitlines()]
-    found = [line[1] for line in lines if line[:1] == [word]]
-    assert ended.returncode == 0 and len(found) == 1, ended.stdout + ended.stderr
-    return found[0]
-
-
-def events(directory, kind):
-    lines = (directory / "ck" / "events.jsonl").read_text().splitlines()
-    return [event for event in map(json.loads, lines) if event["event"] == kind]
-
-
-def events_so_far(directory, kind):
-    return events(directory, kind) if (directory / "ck" / "events.jsonl").exists() else []
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    """The hash of four ranks that nothing happens to."""
-    return result(run(tmp_path_factory.mktemp("undisturbed"), "-n", 4, levels="memory", every=1000000))
 
 
 @needs_ulfm
@@ -155,20 +117,6 @@ FEWER = {  # ranks, processes, nodes, level, its options, who is lost
 
 
 @needs_ulfm
-@pytest.mark.parametrize("how", ["idup", "split", "group"])
-def test_a_loss_wakes_who_waits_in_a_communicator_whose_making_nobody_saw(tmp_path, how):
-    """Ranks 2 and 3 talk to each other alone, and have lost nobody."""
-    program = {"program": THROWER, "words": ("-1", how), "levels": "memory"}
-    alone = result(run(tmp_path / "a", "-n", 4, **program), "sum")
-    start = time.monotonic()
-    ended = run(tmp_path / "b", "-n", 4, "--spares", 2, "--nodes", 6, "--kill", "1@5,2@9", **program, every=2,
-                memory__redundancy="rs(2,1)")  # fmt: skip
-    assert result(ended, "sum") == alone, ended.stderr
-    assert ended.stderr.count("together again") == 2 and "launch 2" not in ended.stderr, ended.stderr
-    assert time.monotonic() - start < 20, "it took as long as the option timeout"
-
-
-@needs_ulfm
 @pytest.mark.parametrize("how", FEWER)
 def test_a_job_whose_ranks_are_in_fewer_units_after_a_loss_goes_on_with_what_these_carry(tmp_path, how):
     ranks, processes, nodes, level, given, lost, said = FEWER[how]
@@ -198,31 +146,6 @@ def test_a_spare_needs_a_unit_as_ranks_do(tmp_path, monkeypatch):
     ended = run(tmp_path / "b", *flags, program=script, memory__unit="env:RACK", **options)
     assert ended.returncode != 0 and "launch 2" not in ended.stderr
     assert "the variable RACK that the option memory.unit names is not set" in ended.stderr, ended.stderr
-
-
-@needs_ulfm
-@pytest.mark.parametrize("how", ["destructor", "noexcept"])
-def test_a_loss_met_where_no_exception_gets_out_is_repaired(tmp_path, how):
-    program = {"program": THROWER, "words": ("-1", how), "levels": "memory"}
-    alone = result(run(tmp_path / "a", "-n", 4, **program), "sum")
-    for seed in range(3):
-        flags = ("-n", 4, "--spares", 1, "--nodes", 5, "--kill", f"1@{5 + seed}")
-        ended = run(tmp_path / f"b{seed}", *flags, **program, every=2, memory__redundancy="rs(2,1)")
-        assert result(ended, "sum") == alone, ended.stderr
-        assert "rank 1 was lost; spare 4" in ended.stderr and "launch 2" not in ended.stderr, ended.stderr
-
-
-@needs_ulfm
-def test_a_program_that_wants_error_codes_of_mpi_is_repaired_too(tmp_path, monkeypatch):
-    """It replaces the error handler of the communicator that it is given."""
-    monkeypatch.setenv("LOOPER_ERRORS", "1")
-    program = {"program": LOOPER, "words": ("400",)}
-    alone = result(run(tmp_path / "a", "-n", 4, **program, levels="memory"), "sum")
-    for seed in range(3):
-        flags = ("-n", 4, "--spares", 1, "--kill", f"1@{60 + seed}")
-        ended = run(tmp_path / f"b{seed}", *flags, **program, levels="shared", every=5)
-        assert result(ended, "sum") == alone, ended.stderr
-        assert "rank 1 was lost; spare 4" in ended.stderr and "launch 2" not in ended.stderr, ended.stderr
 
 
 @needs_ulfm
@@ -596,215 +519,6 @@ def test_a_rank_that_leaves_with_an_error_is_lost_to_the_others_and_replaced(tmp
     assert "rank 1 was lost; spare 3" in ended.stderr and "launch 2" not in ended.stderr
 
 
-STEPS = """
-with backstay.Session() as run:
-    state = run.state(step=0)
-    def body():
-        run.resume()
-        while state.step < 50:
-            run.checkpoint()
-            state.step += 1
-            run.comm.Barrier()
-    run.loop(body)
-"""
-AFTER_LOOP = f"""
-import sys, time
-import backstay
-from mpi4py import MPI
-{STEPS}    if run.rank == 1:
-        {{leaves}}
-    time.sleep(0.5)
-"""
-
-
-@needs_ulfm
-def test_a_process_that_is_lost_before_its_session_is_open_ends_the_launch(tmp_path):
-    """The others wait for it in MPI_Init, which nothing ends; the third launch has it."""
-    (tmp_path / "app.py").write_text(f"""
-import os, signal, time
-for died in ({str(tmp_path / "once")!r}, {str(tmp_path / "twice")!r}):
-    if os.environ["OMPI_COMM_WORLD_RANK"] != "1" or os.path.exists(died):
-        continue
-    open(died, "w").close()
-    time.sleep(1)
-    os.kill(os.getpid(), signal.SIGKILL)
-import backstay
-with backstay.Session() as run:
-    run.checkpoint(now=True)
-""")
-    ended = run(tmp_path, "-n", 3, "--spares", 1, program=sys.executable, words=(tmp_path / "app.py",), timeout=5)
-    assert ended.returncode == 0 and "launch 3" in ended.stderr, ended.stderr
-    assert ended.stderr.count("a process was lost before the session was open") == 2, ended.stderr
-    assert "the launcher says" not in ended.stderr
-
-
-@needs_ulfm
-def test_a_process_that_is_lost_before_it_was_seen_ends_the_launch_on_simulated_nodes(tmp_path):
-    """Where the nodes are simulated it cannot be on another machine."""
-    died = tmp_path / "died"
-    app = tmp_path / "app.sh"
-    app.write_text(f"""#!/bin/sh
-if [ "$OMPI_COMM_WORLD_RANK" = 1 ] && [ ! -e {died} ]; then : > {died}; kill -9 $$; fi
-exec {sys.executable} -c 'import backstay
-with backstay.Session() as run: run.checkpoint(now=True)'
-""")
-    app.chmod(0o755)
-    ended = run(tmp_path, "-n", 3, "--spares", 1, "--nodes", 4, program=app, words=(), timeout=5)
-    assert ended.returncode == 0 and "launch 2" in ended.stderr, ended.stderr
-    assert "a process was lost before the session was open" in ended.stderr
-
-
-@needs_ulfm
-@pytest.mark.parametrize(
-    ("leaves", "status"), [("raise ValueError", 1), ("sys.exit(3)", 3), ("import os; os.kill(os.getpid(), 9)", 1)]
-)
-def test_a_rank_that_is_lost_after_loop_ends_the_job(tmp_path, leaves, status):
-    """The others would wait in MPI_Finalize, which is mpi4py's here, for the spare, which leaves without it."""
-    (tmp_path / "app.py").write_text(AFTER_LOOP.format(leaves=leaves))
-    words = (sys.executable, tmp_path / "app.py")
-    ended = run(
-        tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, program=words[0], words=words[1:], every=5, timeout=5
-    )
-    assert ended.returncode == status, ended.stderr
-    assert "rank 1 was lost after the end of loop()" in ended.stderr
-
-
-@needs_ulfm
-@pytest.mark.parametrize("ends", ["in main", "in its exit"])
-def test_a_rank_that_is_lost_when_the_others_have_waited_for_it_in_vain_has_not_ended_its_session(
-    tmp_path, monkeypatch, ends
-):
-    """They are at the end of MPI by then."""
-    monkeypatch.setenv("LOOPER_TARRIES", "1,8")
-    if ends == "in its exit":
-        monkeypatch.setenv("LOOPER_CLOSES_AT_EXIT", "1")
-    flags = ("-n", 3, "--spares", 1, "--kill", "0@20", "--relaunch", 0)
-    ended = run(tmp_path, *flags, program=LOOPER, words=("50",), levels="shared", every=5, timeout=2)
-    assert "rank 1 was lost before it came to the end of MPI: what it still had to do is not done" in ended.stderr
-    assert ended.returncode == 1 and "the job is done" not in ended.stderr, ended.stderr
-
-
-@needs_ulfm
-@pytest.mark.parametrize("spares", [0, 1])
-def test_a_session_that_is_closed_in_the_exit_of_the_program_ends_as_another(tmp_path, monkeypatch, spares):
-    """What each thread has of its own is gone by then."""
-    monkeypatch.setenv("LOOPER_CLOSES_AT_EXIT", "1")
-    flags = ("-n", 2, "--spares", spares, "--relaunch", 0)
-    ended = run(tmp_path, *flags, program=LOOPER, words=("50",), levels="shared", every=5, timeout=20)
-    assert ended.returncode == 0 and "signal" not in ended.stderr.lower(), ended.stderr
-    assert ended.stdout.count("closed") == 2 and "the job is done" in ended.stderr, ended
-
-
-@needs_ulfm
-@pytest.mark.parametrize("spares", [0, 1])
-def test_a_signal_behind_the_last_checkpoint_ends_the_job_with_it(tmp_path, monkeypatch, spares):
-    """Each process ends by it behind its session: what the program still had to do is not done."""
-    monkeypatch.setenv("LOOPER_RAISES", "1")
-    monkeypatch.setenv("LOOPER_LAST_WORDS", "1")
-    flags = ("-n", 2, "--spares", spares, "--relaunch", 0)
-    ended = run(tmp_path, *flags, program=LOOPER, words=("50",), levels="shared", every=1000, timeout=20)
-    assert ended.returncode == 143 and "the job is done" not in ended.stderr, ended.stderr
-    assert ended.stdout.count("last words") == spares, "those of ranks come behind their sessions"
-
-
-@needs_ulfm
-@pytest.mark.parametrize(("way", "code"), [("ABORTS", 0), ("ABORTS", 256), ("ABORTS", 3), ("EXITS", 0), ("EXITS", 256)])
-def test_a_job_that_is_given_up_is_not_done_whatever_its_code(tmp_path, monkeypatch, way, code):
-    """A status has eight bits."""
-    monkeypatch.setenv(f"LOOPER_{way}", "1,60")
-    monkeypatch.setenv("LOOPER_CODE", str(code))
-    flags = ("-n", 2, "--spares", 1, "--kill", "0@20", "--relaunch", 0)
-    ended = run(tmp_path, *flags, program=LOOPER, words=("100",), levels="shared", every=5, timeout=20)
-    expected = {3} if code == 3 else {1, 3}  # the one that is left says that nobody takes the place
-    assert ended.returncode in expected and "the job is done" not in ended.stderr, ended.stderr
-
-
-BEHIND = f"""
-import atexit, os, sys, time
-import mpi4py
-if sys.argv[1] == "finalizes in its exit":
-    mpi4py.rc.finalize = False
-from mpi4py import MPI
-if sys.argv[1] == "finalizes in its exit":
-    atexit.register(MPI.Finalize)
-import backstay
-{STEPS}
-if sys.argv[1] == "finalizes":
-    MPI.Finalize()
-    time.sleep(5)
-    print("worked on", flush=True)
-if sys.argv[1] == "raises":
-    atexit.register(print, "worked on", flush=True)
-    MPI.Finalize()
-    raise ValueError
-if sys.argv[1] == "dies":
-    time.sleep(1)
-    os.kill(os.getpid(), 9)
-"""
-
-
-@needs_ulfm
-@pytest.mark.parametrize("how", ["finalizes", "finalizes in its exit", "raises", "dies"])
-def test_behind_the_session_a_program_in_python_may_end_mpi_itself_and_must_not_die(tmp_path, how):
-    """All die there, so that nobody is left to say so."""
-    (tmp_path / "app.py").write_text(BEHIND)
-    words = (sys.executable, tmp_path / "app.py", how)
-    flags = ("-n", 2, "--spares", 1, "--relaunch", 0)
-    ended = run(tmp_path, *flags, program=words[0], words=words[1:], levels="shared", every=5, timeout=2)
-    is_well = how not in {"dies", "raises"}
-    assert (ended.returncode, "the job is done" in ended.stderr) == ((0, True) if is_well else (1, False)), ended
-    assert ended.stdout.count("worked on") == (2 if how in {"finalizes", "raises"} else 0)
-    assert "before MPI_Finalize" not in ended.stderr
-
-
-@needs_ulfm
-def test_a_signal_behind_the_last_checkpoint_ends_no_program_that_an_exception_leaves_its_session_by(
-    tmp_path, monkeypatch
-):
-    """It catches that, and ends as it likes."""
-    monkeypatch.setenv("THROWER_RAISES", "1")
-    flags = ("-n", 2, "--spares", 1, "--relaunch", 0)
-    ended = run(tmp_path, *flags, program=THROWER, words=("15",), levels="memory", every=100, timeout=20)
-    assert ended.returncode == 3 and "status 143" not in ended.stderr, ended.stderr
-
-
-PUBLISHES = f"""
-import atexit, sys, time
-from pathlib import Path
-
-def publish():  # behind all that those register who are imported later
-    time.sleep(6)
-    Path(sys.argv[1], f"published-{{rank}}").touch()
-
-atexit.register(publish)
-import backstay
-{STEPS}    rank = run.rank
-"""
-
-
-@needs_ulfm
-def test_the_exit_of_python_may_take_longer_than_the_timeout(tmp_path):
-    """It is not the end of MPI, which all have to come to together."""
-    (tmp_path / "app.py").write_text(PUBLISHES)
-    words = (sys.executable, tmp_path / "app.py", tmp_path)
-    flags = ("-n", 2, "--spares", 1, "--relaunch", 0)
-    ended = run(tmp_path, *flags, program=words[0], words=words[1:], levels="shared", every=5, timeout=2)
-    assert ended.returncode == 0 and "the job is done" in ended.stderr, ended.stderr
-    assert len(list(tmp_path.glob("published-*"))) == 2, ended.stderr
-
-
-@needs_ulfm
-def test_a_rank_that_is_lost_after_loop_is_no_end_of_the_job_where_no_spare_is_left(tmp_path, monkeypatch):
-    """The others end their sessions and the program, whose own status is 0."""
-    monkeypatch.setenv("LOOPER_LEAVES", str(tmp_path / "died"))
-    flags = ("-n", 3, "--spares", 1, "--kill", "0@20")
-    ended = run(tmp_path, *flags, program=LOOPER, words=("50",), levels="shared", every=5, timeout=5)
-    assert ended.returncode == 0 and (tmp_path / "died").exists(), ended.stderr
-    assert "rank 1 was lost after the end of loop(): what was still to be done there is not done" in ended.stderr
-    assert [launch["status"] == 0 for launch in events(tmp_path, "exit")] == [False, True], ended.stderr
-    assert len(events(tmp_path, "end")) == 1
-
-
 @needs_ulfm
 def test_ranks_that_wait_for_the_spares_on_mpi_comm_world_are_told_of_and_end_with_the_launch(tmp_path):
     (tmp_path / "app.py").write_text("""
@@ -854,50 +568,6 @@ run.comm.Barrier()
 
 
 @needs_ulfm
-def test_the_status_of_processes_that_leave_is_that_of_the_job(tmp_path, monkeypatch):
-    """To the launcher they were ended by a signal."""
-    monkeypatch.setenv("LOOPER_EXITS", "-1,150")
-    ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, program=LOOPER, words=("400",), every=5)
-    assert ended.returncode == 4, ended.stderr
-
-
-@needs_ulfm
-@pytest.mark.parametrize("every", [1, 5], ids=["others_are_at_a_checkpoint", "others_are_in_mpi"])
-def test_a_rank_whose_body_returns_an_error_and_that_closes_its_session_is_replaced(tmp_path, monkeypatch, every):
-    """The others wait for it in a checkpoint or in MPI, it would wait for them in close()."""
-    words = ("400",)
-    alone = result(run(tmp_path / "a", "-n", 3, program=LOOPER, words=words, levels="memory"), "sum")
-    monkeypatch.setenv("LOOPER_RETURNS", "1,150")
-    ended = run(tmp_path / "b", "-n", 3, "--spares", 1, program=LOOPER, words=words, every=every, timeout=3)
-    assert result(ended, "sum") == alone, ended.stderr
-    assert "looper: loop: the body of backstay_loop returned 9" in ended.stderr
-    assert "this rank left loop() by an error, and not all others came" in ended.stderr
-    assert "rank 1 was lost; spare 3" in ended.stderr and "launch 2" not in ended.stderr
-
-
-@needs_ulfm
-def test_an_error_of_all_ranks_ends_the_job_with_its_status(tmp_path, monkeypatch):
-    monkeypatch.setenv("LOOPER_RETURNS", "-1,150")
-    ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, program=LOOPER, words=("400",), every=5)
-    assert ended.returncode == 3, ended.stderr
-    assert ended.stderr.count("looper: loop: the body of backstay_loop returned 9") == 3
-    assert "lost" not in ended.stderr
-
-
-@pytest.mark.parametrize("kills", [(), ("--kill", "1@6"), ("--kill", "1@6,0@9")], ids=["0", "1", "2"])
-def test_an_error_that_all_ranks_throw_out_of_a_session_ends_the_job_with_its_status(tmp_path, kills):
-    """While it is thrown a rank cannot know that the others come to the end: it meets them, and the spares, there."""
-    if kills and find(MPIRUN, 2).kind != "openmpi":
-        pytest.skip("this MPI cannot go on after the loss of a rank")
-    options = {"program": THROWER, "words": ("15",), "every": 2, "levels": "memory", "timeout": "20"}
-    options["memory__redundancy"] = "rs(1,1)"
-    ended = run(tmp_path, "-n", 2, "--spares", 2, "--nodes", 4, "--relaunch", 0, *kills, **options)
-    assert ended.returncode == 3, ended.stderr
-    assert ended.stderr.count("now; together again after") == (kills[1].count("@") if kills else 0)
-    assert "option timeout" not in ended.stderr
-
-
-@needs_ulfm
 def test_losses_before_the_first_was_told_of_are_both_told(tmp_path, undisturbed):
     """The spare that is rank 0 after the second one has seen no other."""
     kills = ("--kill", "2@100,0@opening")
@@ -905,79 +575,6 @@ def test_losses_before_the_first_was_told_of_are_both_told(tmp_path, undisturbed
     assert result(ended) == undisturbed, ended.stderr
     assert [event["lost"] for event in events(tmp_path, "repair")] == [1, 1]
     assert "rank 2 was lost; spare 4" in ended.stderr and "rank 0 was lost; spare 5" in ended.stderr
-
-
-@needs_ulfm
-def test_a_spare_with_a_place_and_no_session_yet_says_why_the_job_ends(tmp_path):
-    """It is the only one left."""
-    kills = ("--kill", "0@100,1@opening")
-    ended = run(tmp_path, "-n", 2, "--spares", 1, "--nodes", 3, "--relaunch", 0, *kills, every=5, levels="memory")
-    assert ended.returncode == 3, ended.stderr
-    assert "backstay: rank 1 was lost, and no spare is left to take the place" in ended.stderr
-    assert "Segmentation" not in ended.stderr
-
-
-@needs_ulfm
-def test_calls_behind_a_loss_that_nobody_could_repair_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("LOOPER_GOES_ON", "1")
-    options = {"program": LOOPER, "words": ("300",), "levels": "memory,shared", "memory__redundancy": "rs(2,1)"}
-    flags = ("-n", 4, "--spares", 1, "--nodes", 5, "--kill", "1@100,3@200", "--relaunch", 0)
-    ended = run(tmp_path, *flags, every=5, **options)
-    assert ended.returncode == 3 and "signal" not in ended.stderr, ended.stderr
-    codes = "looper: codes" + 18 * " 16" + "; status 0, "
-    said = [line for line in ended.stderr.splitlines() if codes in line]
-    assert len(said) == 3, ended.stderr
-    for line in said:
-        assert " 0 taken" not in line and ", 0 in flight; wait() was called behind the end of the session: " in line
-        assert "rank 3 was lost, and no spare is left to take the place: start the job again" in line
-
-
-@needs_ulfm
-@pytest.mark.parametrize("status", [0, 3])
-@pytest.mark.parametrize("milliseconds", [0, 5, 15, 25, 40, 80])
-def test_a_process_that_dies_in_the_end_of_mpi_keeps_nobody_waiting(tmp_path, monkeypatch, milliseconds, status):
-    monkeypatch.setenv("LOOPER_DIES", f"1,{1000 * milliseconds}")
-    monkeypatch.setenv("LOOPER_STATUS", str(status))
-    start = time.monotonic()
-    ended = run(tmp_path, "-n", 4, "--spares", 1, "--relaunch", 0, program=LOOPER, words=("50",), levels="memory")
-    assert time.monotonic() - start < 25, "it took as long as the option timeout"
-    assert "sum" in ended.stdout
-
-
-def of_python(directory, text, **options):
-    """What run() is given for a program in Python."""
-    pytest.importorskip("mpi4py")
-    file = directory / "program.py"
-    file.write_text(text)
-    return {"program": sys.executable, "words": (file,), **options}
-
-
-PYTHON = """
-import sys
-import numpy as np
-from mpi4py import MPI
-import backstay
-
-with backstay.Session() as run:
-    state = run.state(step=0)
-    def body():
-        comm = run.comm
-        lower, upper = (60 * k // comm.size for k in (comm.rank, comm.rank + 1))
-        u = np.arange(lower, upper, dtype=float)
-        run.protect("u", u, backstay.block(60, lower, upper))  # again at each repair, as large as it is then
-        mine = comm.Dup()
-        run.include(mine)
-        run.resume()
-        while state.step < 200:
-            run.checkpoint()
-            u += mine.allreduce(float(u.sum())) % 7
-            state.step += 1
-        return comm.allreduce(float(u.sum())), comm.size
-    total, ranks = run.loop(body)
-    if run.comm.rank == 0:
-        print("sum", total)
-        print("ranks", ranks)
-"""
 
 
 @needs_ulfm
@@ -1014,109 +611,6 @@ def test_copies_are_kept_on_the_next_node_where_the_distance_would_lead_back(tmp
     assert result(ended, "ranks") == "1" and "launch 2" not in ended.stderr, ended.stderr
     said = "level partner keeps each copy on the next node from here on: the ranks are on 2 nodes now"
     assert ended.stderr.count(said) == 1, ended.stderr
-
-
-SPLIT = """
-import sys
-import numpy as np
-from mpi4py import MPI
-import backstay
-
-with backstay.Session() as run:
-    state = run.state(step=0, total=0)
-    def body():
-        run.resume()
-        comm = run.comm
-        rank = comm.rank
-        half = comm.Split(rank % 2, rank)
-        run.include(half)
-        while state.step < 200:
-            run.checkpoint()
-            if rank == 1:  # rank 2 alone hears of its loss, while rank 0 waits for rank 2
-                comm.send(7, 2)
-            elif rank == 2:
-                comm.recv(source=1)
-            state.total += half.allreduce(state.step + rank)
-            state.step += 1
-        return comm.reduce(state.total)
-    total = run.loop(body)
-    if run.comm.rank == 0:
-        print("sum", total)
-"""
-
-
-@needs_ulfm
-def test_a_loss_wakes_who_reduces_python_objects_with_others_that_live(tmp_path):
-    """mpi4py does it in a duplicate of the communicator that nobody sees."""
-    program = of_python(tmp_path, SPLIT, every=5, levels="memory")
-    alone = run(tmp_path / "a", "-n", 4, **program)
-    for seed in range(3):
-        flags = ["-n", 4, "--spares", 1, "--nodes", 5, "--kill", f"1@{60 + seed}"]
-        ended = run(tmp_path / f"b{seed}", *flags, **program, memory__redundancy="rs(2,1)", timeout=20)
-        assert result(ended, "sum") == result(alone, "sum"), ended.stderr
-        assert "rank 1 was lost; spare 4" in ended.stderr and "launch 2" not in ended.stderr, ended.stderr
-
-
-NOTICED = """
-import os
-import signal
-import sys
-import time
-import numpy as np
-from mpi4py import MPI
-import backstay
-
-def note(what, rank):
-    with open(os.path.join(sys.argv[1], f"{what}-{rank}"), "w") as file:
-        file.write(f"{time.monotonic()}")
-
-bodies = 0
-with backstay.Session() as run:
-    state = run.state(step=0)
-    u = np.zeros(100000)
-    run.protect("u", u)
-    def body():
-        global bodies
-        bodies += 1
-        if bodies == 2:  # at a survivor
-            note("heard", rank)
-        run.resume()
-        return steps(run.comm)
-    def steps(comm):
-        global rank
-        rank = comm.rank
-        mine = comm.Dup()
-        run.include(mine)
-        while state.step < 40:
-            run.checkpoint()
-            if state.step == 20 and MPI.COMM_WORLD.rank == 1:
-                time.sleep(0.3)  # the others wait by then
-                note("died", rank)
-                os.kill(os.getpid(), signal.SIGKILL)
-            if rank == 1:
-                mine.send(0, 2)
-            elif rank == 2:
-                mine.send(mine.recv(source=1), 3)
-            elif rank == 3:
-                mine.recv(source=2)
-            comm.Barrier()
-            u[:] += state.step
-            state.step += 1
-    run.loop(body)
-"""
-
-
-@needs_ulfm
-def test_every_survivor_hears_of_a_loss_long_before_the_time_out(tmp_path):
-    """Rank 2 waits for it, rank 3 for rank 2 alone, rank 0 in a barrier. (The machine may stand still.)"""
-    program = of_python(tmp_path, NOTICED, levels="memory", every=5)
-    program["words"] += (tmp_path,)
-    ended = run(tmp_path, "-n", 4, "--spares", 1, "--nodes", 5, **program, memory__redundancy="rs(2,1)", timeout=50)
-    assert ended.returncode == 0 and "rank 1 was lost" in ended.stderr, ended.stderr
-    died = float((tmp_path / "died-1").read_text())
-    late = {path.name: float(path.read_text()) - died for path in tmp_path.glob("heard-*")}
-    assert late.keys() == {"heard-0", "heard-2", "heard-3"}
-    assert max(late.values()) < 10, late
 
 
 LOOPS = """
@@ -1275,36 +769,6 @@ def test_survivors_sleep_while_they_wait_in_a_repair(tmp_path, who):
     assert max(used.values()) < 0.1, used
 
 
-ALL_DIE = """
-import os
-import backstay
-
-with backstay.Session() as run:
-    state = run.state(step=0)
-    def body():
-        run.resume()
-        while state.step < 50:
-            run.checkpoint()
-            run.comm.Barrier()
-            if state.step == 20 and int(os.environ["OMPI_COMM_WORLD_RANK"]) < 3:
-                os.kill(os.getpid(), 9)
-            state.step += 1
-    run.loop(body)
-"""
-
-
-@needs_ulfm
-def test_a_spare_that_is_left_alone_says_so(tmp_path):
-    pytest.importorskip("mpi4py")
-    (tmp_path / "app.py").write_text(ALL_DIE)
-    words = (tmp_path / "app.py",)
-    ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, program=sys.executable, words=words, every=5)
-    assert (
-        ended.returncode != 0 and "ranks 0, 1, 2 were lost, and only 1 spare is left to take the places" in ended.stderr
-    )
-    assert [event["numbers"] for event in events(tmp_path, "lost")] == ["0, 1, 2"]
-
-
 SLOW = """
 import time
 import backstay
@@ -1341,112 +805,6 @@ def test_the_loss_of_a_spare_alone_ends_nothing(tmp_path):
     assert not {event["event"] for event in kills.events_of(tmp_path)} & {"stuck", "repair"}
 
 
-@pytest.mark.parametrize("levels", ["memory", "memory,shared"])
-def test_a_job_that_was_asked_to_end_says_whether_anything_outlives_it(tmp_path, levels):
-    flags = ["-n", 2, "--nodes", 2, "--levels", levels, "--every", 5, "--opt", "policy=wait", "--dir", tmp_path / "ck"]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
-    program = [BUILD.parents[1] / "apps" / "tgv" / "tgv", "--n", "16", "--steps", "100000", "--quiet"]
-    command = [str(word) for word in [*COMMAND, "run", *flags, "--", *program]]
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as running:
-        until = time.monotonic() + LIMIT
-        while not events_so_far(tmp_path, "commit"):
-            assert time.monotonic() < until and running.poll() is None
-            time.sleep(0.01)
-        running.send_signal(signal.SIGTERM)
-        _, err = running.communicate(timeout=LIMIT)
-    assert running.returncode == 0, err
-    begins_anew = levels == "memory"
-    assert ("checkpoints are in memory and end with the job: another one begins anew" in err) == begins_anew, err
-    assert ("the same command launches it again" in err) == begins_anew, err
-    assert ("the last checkpoint is written" in err) != begins_anew, err
-    assert ("the same command goes on from there" in err) != begins_anew, err
-
-
-@needs_ulfm
-def test_a_spare_that_stands_still_ends_the_launch_in_which_a_rank_is_lost(tmp_path, undisturbed):
-    """The others cannot meet without it, and end; alone it would be for ever."""
-    flags = ["-n", 4, "--spares", 2, "--levels", "memory,shared", "--opt", "memory.redundancy=rs(3,1)", "--opt",
-             "memory.unit=rank", "--every", 5, "--opt", "timeout=3", "--dir", tmp_path / "ck"]  # fmt: skip
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
-    command = [str(word) for word in [*COMMAND, "run", *flags, "--", STEPPER, "600"]]
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as running:
-        while not (tmp_path / "ck" / "events.jsonl").exists() or not events(tmp_path, "commit"):
-            assert running.poll() is None
-            time.sleep(0.01)
-        ranks = guard.rank_processes(events(tmp_path, "launch")[0]["run"])
-        guard.send([ranks[5]], signal.SIGSTOP)
-        time.sleep(0.3)
-        guard.send([ranks[1]], signal.SIGKILL)
-        try:
-            out, err = running.communicate(timeout=LIMIT)
-        finally:
-            running.kill()  # and its ranks with it, if it waits for them
-    assert "the ranks that are left do not come to a repair: the launch is ended" in err, err
-    assert f"hash {undisturbed}" in out and running.returncode == 0, out + err
-
-
-CATCHES = """
-import time
-import backstay
-run = backstay.Session()
-state = run.state(step=0)
-def body():
-    run.resume()
-    while state.step < 200:
-        run.checkpoint()
-        run.comm.Barrier()
-        time.sleep(0.01)
-        state.step += 1
-    return run.rank
-try:
-    if run.loop(body) == 0:
-        print("sum", state.step)
-except backstay.Error as error:
-    print("looper: loop:", error)
-"""
-
-
-@needs_ulfm
-@pytest.mark.parametrize("program", ["c", "python"])
-def test_a_rank_that_stands_still_ends_the_launch_in_which_another_is_lost_and_the_error_caught(tmp_path, program):
-    """No spare is left to say so. Who catches the error, and closes its session, would wait in the end of MPI."""
-    words = [LOOPER, "20000"]
-    if program == "python":
-        words = [of_python(tmp_path, CATCHES)["program"], tmp_path / "program.py"]
-    flags = ["-n", 3, "--spares", 1, "--relaunch", 1, "--levels", "shared", "--every", 5, "--opt", "timeout=3",
-             "--dir", tmp_path / "ck"]  # fmt: skip
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
-    command = [str(word) for word in [*COMMAND, "run", *flags, "--", *words]]
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as running:
-
-        def wait_for(kind, count):
-            until = time.monotonic() + LIMIT
-            while len(events_so_far(tmp_path, kind)) < count:
-                assert running.poll() is None and time.monotonic() < until
-                time.sleep(0.01)
-
-        try:
-            wait_for("commit", 1)
-            ranks = guard.rank_processes(events(tmp_path, "launch")[0]["run"])
-            guard.send([ranks[0]], signal.SIGKILL)
-            wait_for("repair", 1)
-            wait_for("commit", len(events(tmp_path, "commit")) + 1)
-            guard.send([ranks[1]], signal.SIGSTOP)
-            guard.send([ranks[2]], signal.SIGKILL)
-            out, err = running.communicate(timeout=LIMIT)
-        finally:
-            running.kill()  # and its ranks with it, if it waits for them
-    assert "looper: loop: a rank or a spare did not come" in out + err, out + err
-    assert "the ranks that are left do not come to a repair: the launch is ended" in err, err
-    assert "sum" in out and running.returncode == 0, out + err
-
-
 @needs_ulfm
 def test_lines_that_have_vanished_from_level_shared_are_missed_behind_a_loss(tmp_path, undisturbed):
     """As where a file system was mounted anew. The job goes on from memory."""
@@ -1472,173 +830,6 @@ def test_lines_that_have_vanished_from_level_shared_are_missed_behind_a_loss(tmp
             running.kill()
     assert f"hash {undisturbed}" in out and running.returncode == 0, out + err
     assert err.count("was whole at level shared and is not there any more") == 1 and "launch 2" not in err, err
-
-
-LEAVES_FILES_OPEN = """
-import atexit
-import ctypes
-import os
-import sys
-import time
-import numpy
-me = os.path.join(os.path.dirname(__file__), os.environ["OMPI_COMM_WORLD_RANK"])
-atexit.register(lambda: open(me + ".at_exit", "w").write("result"))
-import backstay
-u = numpy.zeros(100)
-with backstay.Session() as run:
-    run.protect("u", u)
-    run.resume()
-    while u[0] < 100:
-        u[0] += 1
-        run.checkpoint()
-        time.sleep(0.01)
-print("hash of python")
-held = open(me + ".held", "w")
-held.write("result")
-c = ctypes.CDLL(None)
-c.fopen.restype, c.fputs.argtypes = ctypes.c_void_p, (ctypes.c_char_p, ctypes.c_void_p)
-c.fputs(b"result", c.fopen((me + ".held_by_c").encode(), b"w"))
-sys.excepthook = lambda *_: None  # as some programs have it
-if "fails" in sys.argv:
-    raise OSError
-"""
-
-
-@needs_ulfm
-@pytest.mark.parametrize("program", ["c++", "c", "python", "python that fails"])
-def test_a_spare_that_stands_still_keeps_no_job_from_its_end(tmp_path, program):
-    """That in C goes on behind MPI for longer than the spare is waited for, and is not ended with it. What Python ends
-    with is not known at that moment, but for an exception."""
-    words = [STEPPER, "600"] if program == "c++" else [LOOPER, "20000"]
-    if program.startswith("python"):
-        (tmp_path / "app.py").write_text(LEAVES_FILES_OPEN)
-        words = [sys.executable, tmp_path / "app.py", *program.split()]
-    flags = [*"-n 2 --spares 2 --relaunch 0 --levels shared --every 5 --opt timeout=3 --dir".split(), tmp_path / "ck"]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
-    environment |= {"LOOPER_RESTS": "0,9"}
-    command = [str(word) for word in [*COMMAND, "run", *flags, "--", *words]]
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as running:
-        while not events_so_far(tmp_path, "commit"):
-            assert running.poll() is None
-            time.sleep(0.01)
-        guard.send([guard.rank_processes(events(tmp_path, "launch")[0]["run"])[2]], signal.SIGSTOP)
-        try:
-            out, err = running.communicate(timeout=LIMIT)
-        finally:
-            running.kill()  # and its ranks with it, if it waits for them
-    assert running.returncode == int("fails" in program), out + err
-    assert ("rested" if program == "c" else "hash ") in out, out + err
-    assert "launch 2" not in err, err
-    assert "a spare did not come to the end of MPI, where all ranks are" in err, err
-    assert {event["numbers"] for event in events(tmp_path, "stuck")} == {"2,3"}
-    if program == "python":  # the exit of Python is as ever
-        left = {file.name: file.read_text() for rank in (0, 1) for file in tmp_path.glob(f"{rank}.*")}
-        assert left == {f"{rank}.{how}": "result" for rank in (0, 1) for how in ("at_exit", "held", "held_by_c")}
-    is_ended = "the job has come to its end, and a spare has not: it is ended" in err
-    assert is_ended or "fails" in program, err  # a launcher ends all itself where one ends with a status
-
-
-@needs_ulfm
-@pytest.mark.parametrize("status", [0, 3])
-def test_a_job_that_has_ended_is_done_also_where_its_launcher_has_to_be_ended(tmp_path, monkeypatch, status):
-    """It tells no status of a rank then."""
-    monkeypatch.setenv("LOOPER_STATUS", str(status))
-    launcher = tmp_path / "mpirun"
-    launcher.write_text(f'#!/bin/sh\n"{MPIRUN}" "$@"\ncase "$*" in *{LOOPER.name}*) sleep 1000; esac\n')
-    launcher.chmod(0o755)
-    program = {"program": LOOPER, "words": ("50",), "levels": "memory"}
-    ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, "--mpirun", launcher, **program)
-    assert "sum" in ended.stdout and ended.returncode == status, ended.stderr
-    assert "all ranks have ended and their launcher has not: it is ended" in ended.stderr, ended.stderr
-    assert ("the job is done, after 1 launch" in ended.stderr) == (status == 0), ended.stderr
-
-
-@needs_ulfm
-def test_a_launch_that_hangs_behind_its_session_and_is_killed_is_not_done(tmp_path):
-    program = of_python(tmp_path, PYTHON + "import time\ntime.sleep(1000)\n", levels="shared", every=50)
-    ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, "--hang", 8, **program)
-    assert "the launch hangs and is killed" in ended.stderr, ended.stderr
-    assert ended.returncode == 1 and len(events(tmp_path, "end")) == 1, ended.stderr
-
-
-@needs_ulfm
-@pytest.mark.parametrize("how", ["idup", "window"])
-def test_a_loss_that_mpi_tells_of_by_another_error_or_later_is_repaired(tmp_path, how):
-    words = (how, tmp_path / "died")
-    ended = run(tmp_path, "-n", 5, "--spares", 1, program=MAKINGS, words=words, levels="memory", every=4,
-                memory__redundancy="rs(3,1)", memory__unit="rank")  # fmt: skip
-    assert result(ended, "sum") == str(sum(range(24))) and (tmp_path / "died").exists(), ended.stderr
-    assert "spare 5" in ended.stderr and "launch 2" not in ended.stderr, ended.stderr
-
-
-@needs_ulfm
-def test_ranks_that_no_loss_wakes_end_the_launch(tmp_path, monkeypatch):
-    """Open MPI tries to merge an intercommunicator again and again, whoever is lost."""
-    words = ("200",)
-    alone = result(run(tmp_path / "a", "-n", 4, program=LOOPER, words=words, levels="memory"), "sum")
-    monkeypatch.setenv("LOOPER_MERGES", str(tmp_path / "died"))
-    ended = run(
-        tmp_path / "b", "-n", 4, "--spares", 1, program=LOOPER, words=words, levels="shared", every=5, timeout=3
-    )
-    assert (tmp_path / "died").exists()
-    assert result(ended, "sum") == alone, ended.stderr
-
-
-@needs_ulfm
-def test_ranks_that_no_loss_wakes_end_the_launch_also_where_some_are_on_other_machines(tmp_path, monkeypatch):
-    """Of which `backstay run` sees nothing: the spare and a rank lack its mark."""
-    monkeypatch.setenv("LOOPER_MERGES", str(tmp_path / "died"))
-    program = tmp_path / "elsewhere"
-    program.write_text(
-        f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" -lt 3 ] || unset {guard.MARK}\nexec {shlex.quote(str(LOOPER))} "$@"\n'
-    )
-    program.chmod(0o755)
-    flags = ("-n", 4, "--spares", 1)
-    ended = run(tmp_path, *flags, program=program, words=("200",), levels="shared", every=5, timeout=3)
-    assert "the ranks that are left do not come to a repair: the launch is ended" in ended.stderr, ended.stderr
-    assert result(ended, "sum") and "launch 2" in ended.stderr
-
-
-@needs_ulfm
-def test_a_loss_in_the_making_of_an_older_communicator_is_repaired(tmp_path, monkeypatch):
-    """Open MPI would wait for the turn of that communicator in MPIX_Comm_shrink, for ever."""
-    words = ("200",)
-    alone = result(run(tmp_path / "a", "-n", 4, program=LOOPER, words=words, levels="memory"), "sum")
-    monkeypatch.setenv("LOOPER_COPIES", str(tmp_path / "died"))
-    ended = run(
-        tmp_path / "b", "-n", 4, "--spares", 1, program=LOOPER, words=words, levels="shared", every=5, timeout=10
-    )
-    assert (tmp_path / "died").exists() and "launch 2" not in ended.stderr, ended.stderr
-    assert result(ended, "sum") == alone, ended.stderr
-
-
-@needs_ulfm
-def test_who_keeps_a_communicator_over_a_repair_hears_what_the_replacement_waits_for(tmp_path, monkeypatch):
-    """It waits in MPI for the others, who wait for it in backstay: they end at last, and the next launch goes on."""
-    words = ("200",)
-    alone = result(run(tmp_path / "a", "-n", 4, program=LOOPER, words=words, levels="memory"), "sum")
-    monkeypatch.setenv("LOOPER_KEEPS", "1")
-    flags = ("-n", 4, "--spares", 1, "--kill", "1@100")
-    ended = run(tmp_path / "b", *flags, program=LOOPER, words=words, levels="shared", every=5, timeout=3)
-    assert "this rank has kept communicators that it made before a repair, and made none since" in ended.stderr
-    assert "has waited for others in the making of a communicator" in ended.stderr
-    assert result(ended, "sum") == alone, ended.stderr
-    assert "launch 2" in ended.stderr
-
-
-@needs_ulfm
-def test_who_uses_a_communicator_of_before_a_repair_hears_so(tmp_path, monkeypatch):
-    """Those two live, and what they made is revoked: MPI tells them of a loss again and again, and there is none."""
-    words = ("200",)
-    alone = result(run(tmp_path / "a", "-n", 4, program=LOOPER, words=words, levels="memory"), "sum")
-    monkeypatch.setenv("LOOPER_PAIR", "1")
-    flags = ("-n", 4, "--spares", 1, "--kill", "2@100")
-    ended = run(tmp_path / "b", *flags, program=LOOPER, words=words, levels="shared", every=5)
-    assert "MPI reported lost ranks three times, and none was lost" in ended.stderr, ended.stderr
-    assert result(ended, "sum") == alone, ended.stderr
-    assert "launch 2" in ended.stderr
 
 
 ON_ITS_OWN = """
@@ -1701,96 +892,6 @@ def test_what_the_body_makes_before_it_resumes_stays_where_no_line_is_whole_yet(
 
 
 @needs_ulfm
-def test_what_is_sent_into_a_freed_communicator_reaches_no_other_one(tmp_path, monkeypatch):
-    """Rank 0 leaves it at a loss that the last rank does not know of yet. Where the library lets MPI free it, about
-    every third such job loses a rank more: Open MPI gives its number to the next one, where the message then comes."""
-    program = {"program": LOOPER, "words": ("200",), "levels": "shared", "every": 5}
-    alone = result(run(tmp_path, "-n", 4, **program), "sum")
-    for job in map(str, range(4)):
-        monkeypatch.setenv("LOOPER_LATE", str(tmp_path / f"died-{job}"))
-        ended = run(tmp_path / job, "-n", 4, "--spares", 1, "--relaunch", 0, **program)
-        assert "rank 1 was lost; spare 4" in ended.stderr and "gave up" not in ended.stderr, ended.stderr
-        assert result(ended, "sum") == alone, ended.stderr
-
-
-def survives_a_late_message(tmp_path, program, *words, timeout=20, within=10):
-    options = {"levels": "shared", "every": 1, "timeout": timeout, "program": program}
-    ended = run(tmp_path, "-n", 4, "--spares", 1, "--relaunch", 0, words=(*words, tmp_path / "mark"), **options)
-    assert ended.returncode == 0 and "done" in ended.stdout, ended.stderr
-    assert ended.stderr.count(" lost; spare") == 1 and "Process received signal" not in ended.stderr
-    (together,) = re.finditer(r"together again after ([\d.]+) (ms|s|us)", ended.stderr)
-    assert repairs.seconds(together) < within  # a rank waits much longer for what does not end
-
-
-HOW_LATE = [
-    "answer", "persistent", "together", "revoked", "receiving", "exchange", "living", "pieces",
-    "collective", "neighbours", "started",
-]  # fmt: skip
-
-
-@needs_ulfm
-@pytest.mark.parametrize("how", HOW_LATE)
-@pytest.mark.parametrize("copies", ["at once", "in pieces"])
-def test_mpi_does_not_touch_a_buffer_that_is_freed_on_the_way_back_to_loop(tmp_path, monkeypatch, how, copies):
-    """Where the processes of a node may not read each other's memory, Open MPI copies long messages in pieces."""
-    if copies == "in pieces":
-        monkeypatch.setenv("OMPI_MCA_smsc", "^cma,xpmem,knem")
-    survives_a_late_message(tmp_path, LATE_MESSAGES, how)
-
-
-@needs_ulfm
-def test_a_message_is_waited_for_nearly_as_long_as_others_wait_at_the_repair(tmp_path):
-    survives_a_late_message(tmp_path, LATE_MESSAGES, "computing", timeout=8, within=7)
-
-
-LATE_MESSAGE = """
-import os, signal, sys, time
-import numpy as np
-from mpi4py import MPI
-import backstay
-
-def lose_rank_1(comm):
-    words = np.ones(1 << 20)
-    if comm.rank == 0:
-        request = comm.Isend(words, 2)
-        comm.Recv(np.zeros(1), 1)
-    if comm.rank == 2:
-        time.sleep(0.6)  # until rank 0 has heard of the loss
-        request, end = comm.Irecv(words, 0), time.monotonic() + 1
-        while time.monotonic() < end:
-            request.Test()
-    if comm.rank == 1:
-        time.sleep(0.3)
-        os.kill(os.getpid(), 9)
-    comm.Barrier()
-
-with backstay.Session() as run:
-    state = run.state(step=0)
-    def body():
-        run.resume()
-        was_there = os.path.exists(sys.argv[1])
-        run.comm.Barrier()
-        while state.step < 20:
-            run.checkpoint()
-            if state.step == 10 and not was_there:
-                open(sys.argv[1], "w").close()
-                lose_rank_1(run.comm)
-            run.comm.Barrier()
-            state.step += 1
-    run.loop(body)
-    if run.rank == 0:
-        print("done")
-"""
-
-
-@needs_ulfm
-def test_the_arrays_of_a_program_in_python_live_until_all_others_have_left_the_body(tmp_path):
-    pytest.importorskip("mpi4py")
-    (tmp_path / "app.py").write_text(LATE_MESSAGE)
-    survives_a_late_message(tmp_path, sys.executable, tmp_path / "app.py")
-
-
-@needs_ulfm
 @pytest.mark.parametrize("how", ['raise ValueError("boom")', "sys.exit(3)"])
 def test_a_rank_of_a_program_in_python_that_raises_is_replaced(tmp_path, how):
     me = f'if os.environ["OMPI_COMM_WORLD_RANK"] == "1" and state.step == 80: {how}'
@@ -1802,125 +903,12 @@ def test_a_rank_of_a_program_in_python_that_raises_is_replaced(tmp_path, how):
 
 
 @needs_ulfm
-@pytest.mark.parametrize("who", ["True", 'os.environ["OMPI_COMM_WORLD_RANK"] == "1"'])
-def test_a_program_in_python_that_raises_behind_its_session_has_failed(tmp_path, who):
-    """Nobody can take a place any more; the job ends, and with the status of those who raised."""
-    text = "import os" + PYTHON + f'if {who}: raise ValueError("boom")\n'
-    program = of_python(tmp_path, text, every=5, timeout="10")
-    ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, **program)
-    assert ended.returncode == 1, ended.stderr
-    assert "sum" in ended.stdout and "boom" in ended.stderr
-
-
-@needs_ulfm
-def test_a_program_in_python_that_ends_with_a_status_behind_its_session_is_not_told_as_lost(tmp_path):
-    """By the launcher itself: `backstay run` hears of statuses in another way. MPI_Finalize is mpi4py's."""
-    words = of_python(tmp_path, PYTHON + "sys.exit(3)\n")["words"]
-    options = {"LEVELS": "shared", "EVERY": "5", "SPARES": "1"}
-    ended = kills.Launch(Path(sys.executable), list(map(str, words)), tmp_path, options, 4, 60).end()
-    assert ended.status == 3 and "sum" in ended.out, ended.out + ended.err
-    assert "this process ends" not in ended.err, ended.err
-
-
-@needs_ulfm
 def test_a_node_that_was_not_killed_keeps_its_directory_where_another_loss_was_repaired(tmp_path, monkeypatch):
     monkeypatch.setenv("LOOPER_EXITS", "0,50")
     given = {"program": LOOPER, "words": ("100",), "levels": "local", "local__redundancy": "rs(2,1)", "every": 5}
     ended = run(tmp_path, "-n", 3, "--spares", 1, "--nodes", 4, "--kill", "node1@1000000", **given)
     assert "sum" in ended.stdout and "together again" in ended.stderr, ended.stderr
     assert "was removed" not in ended.stderr and (tmp_path / "ck" / "node-1" / "local").exists()
-
-
-WITHOUT_ITS_DIRECTORY = """
-import os
-import backstay
-
-with backstay.Session() as run:
-    state = run.state(step=0)
-    def body():
-        run.resume()
-        while state.step < 60:
-            if state.step == 30 and run.rank == 0:
-                os.rename(os.environ["BACKSTAY_DIR"], os.environ["BACKSTAY_DIR"] + ".gone")
-            run.checkpoint()
-            state.step += 1
-    run.loop(body)
-    if run.rank == 0:
-        print("steps", state.step)
-"""
-
-
-@needs_ulfm
-@pytest.mark.parametrize("end", ["done", "failed"])
-def test_how_a_job_ends_is_known_without_its_directory(tmp_path, end):
-    """What tells that a session has ended, or what with, cannot be written there."""
-    if end == "failed":
-        text = WITHOUT_ITS_DIRECTORY + 'raise ValueError("boom")\n'
-        ended = run(
-            tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, **of_python(tmp_path, text, every=5, levels="shared")
-        )
-        assert ended.returncode == 1 and "the job failed with status 1" in ended.stderr, ended.stderr
-        return
-    ended = run(
-        tmp_path, "-n", 3, "--spares", 1, **of_python(tmp_path, WITHOUT_ITS_DIRECTORY, every=5, levels="shared")
-    )
-    assert result(ended, "steps") == "60" and "the job is done, after 1 launch" in ended.stderr, ended.stderr
-
-
-@needs_ulfm
-def test_a_job_of_which_every_process_is_killed_is_not_done(tmp_path):
-    """Open MPI's launcher ends with status 0 then."""
-    program = shutil.copy(LOOPER, tmp_path / "killed-together")
-
-    def kill():
-        while not (tmp_path / "ck" / "events.jsonl").exists() or not events(tmp_path, "fresh"):
-            time.sleep(0.1)
-        subprocess.run(["pkill", "-9", "-x", "killed-together"], check=True)
-
-    killer = threading.Thread(target=kill, daemon=True)
-    killer.start()
-    ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 0, program=program, words=("100000000",), every=500)
-    killer.join(10)
-    assert ended.returncode == 1, ended.stderr
-    assert "not all ranks came to the end of MPI: they were lost" in ended.stderr
-
-
-ALONE_AND_TOGETHER = """
-import os
-import backstay
-
-place = os.environ["BACKSTAY_DIR"]
-with open(place + "/pids", "a") as pids:
-    pids.write(f"{os.getpid()}\\n")
-if os.environ["OMPI_COMM_WORLD_RANK"] == "0":
-    with backstay.Session(comm=False, name="small", spares=0) as small:
-        small.checkpoint(now=True)
-with backstay.Session() as run:
-    state = run.state(step=0)
-    def body():
-        run.resume()
-        while state.step < 20:
-            run.checkpoint(now=True)
-            run.comm.Barrier()
-            if state.step == 7 and run.rank == 0 and not os.path.exists(place + "/died"):
-                open(place + "/died", "w").close()
-                with open(place + "/pids") as pids:
-                    others = [pid for pid in map(int, pids) if pid != os.getpid()]
-                for pid in (*others, os.getpid()):
-                    os.kill(pid, 9)
-            state.step += 1
-    run.loop(body)
-    if run.rank == 0:
-        print("steps", state.step)
-"""
-
-
-@needs_ulfm
-def test_a_session_of_one_process_that_has_ended_is_no_end_of_the_job(tmp_path):
-    """All are killed in that of all processes, which the launcher takes for an end as it should be."""
-    ended = run(tmp_path, "-n", 3, "--spares", 1, **of_python(tmp_path, ALONE_AND_TOGETHER, levels="shared"))
-    assert "not all ranks came to the end of MPI: they were lost" in ended.stderr, ended.stderr
-    assert result(ended, "steps") == "20" and "launch 2" in ended.stderr, ended.stderr
 
 
 @needs_ulfm
@@ -2083,42 +1071,6 @@ def test_a_body_without_resume_is_told_so(tmp_path):
     assert "a rank was replaced, and checkpoint() was called before resume()" in ended.stderr
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"levels": "memory", "memory__redundancy": "rs(3,5)"}, "needs ranks (spares do not count) in at least 6"),
-        ({"levels": "ram"}, "the option levels is 'ram'"),
-    ],
-    ids=["while-it-opens", "option"],
-)
-def test_what_would_be_refused_again_is_not_launched_again(tmp_path, options, sentence):
-    ended = run(tmp_path, "-n", 3, "--relaunch", 5, program=LOOPER, words=("20",), **options)
-    assert ended.returncode != 0 and sentence in ended.stderr, ended.stderr
-    assert "the job is not launched again, which would be refused as well" in ended.stderr
-    assert len(events(tmp_path, "launch")) == 1
-
-
-@needs_ulfm
-def test_a_refused_session_whose_exception_nobody_catches_is_no_job_that_is_done(tmp_path):
-    """All ranks abort behind the end of MPI, of which Open MPI's launcher says that all is well."""
-    program = {"program": SETTINGS_OF_MPI, "words": ("session", "coll_ftagree_era_topology")}
-    options = {"levels": "memory", "memory__redundancy": "rs(3,5)"}
-    ended = run(tmp_path, "-n", 3, "--spares", 1, "--relaunch", 5, **program, **options)
-    assert ended.returncode != 0 and "the job is done" not in ended.stderr, ended.stderr
-    assert "the job is not launched again, which would be refused as well" in ended.stderr, ended.stderr
-    assert "the launcher says" not in ended.stderr and len(events(tmp_path, "launch")) == 1, ended.stderr
-
-
-def test_lines_of_which_none_can_be_put_back_are_not_launched_again(tmp_path):
-    first = run(tmp_path, "-n", 3, program=LOOPER, words=("20",), levels="shared", every=5, shared__layout="one-file")
-    assert first.returncode == 0, first.stderr
-    for path in (tmp_path / "ck" / "shared").glob("line-*/*.h5"):
-        path.write_bytes(b"")
-    ended = run(tmp_path, "-n", 3, "--relaunch", 5, program=LOOPER, words=("20",), levels="shared")
-    assert ended.returncode != 0 and "none can be put back" in ended.stderr
-    assert ended.stderr.count("not launched again") == 1 and len(events(tmp_path, "launch")) == 2
-
-
 @needs_ulfm
 @pytest.mark.parametrize("spares", [0, 1])
 def test_partitioned_communication_is_refused_beside_spares_for_which_it_would_wait(tmp_path, spares):
@@ -2134,18 +1086,6 @@ def test_spares_beside_levels_that_keep_nothing_of_a_lost_rank_are_told_so(tmp_p
     ended = run(tmp_path, "-n", 2, "--spares", 1, program=LOOPER, words=("20",), levels=levels)
     assert ended.returncode == 0
     assert ("after a loss all begin anew" in ended.stderr) == (levels == "memory")
-
-
-def by_mpirun(count, program, *words, **options):
-    """Without `backstay run`, which tells Open MPI that losses are to be survived."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("BACKSTAY_")}
-    environment |= {f"BACKSTAY_{name.upper()}": str(value) for name, value in options.items()}
-    command = [MPIRUN, *("--oversubscribe", "--allow-run-as-root")[: 2 if os.geteuid() == 0 else 1]]
-    command = command if find(MPIRUN, 2).kind == "openmpi" else [MPIRUN]
-    command += ["-n", count, program, *words]
-    return subprocess.run(
-        [str(word) for word in command], env=environment, capture_output=True, text=True, timeout=LIMIT, check=False
-    )
 
 
 def test_more_spares_than_processes_are_refused(tmp_path):
