@@ -312,7 +312,9 @@ void Session::Impl::open_with_spares(MPI_Comm comm) {
     if (const auto writable = can_write_on_its_node(); !writable) leave_to_another_spare(writable.failure().what);
   try {
     start_with_crew();
-  } catch (const Error&) {  // of all ranks alike; spares know nothing of it
+  } catch (const Error& e) {  // of all ranks alike; spares know nothing of it
+    // The program has no session here by which it would know that this process speaks for all now.
+    if (crew_->began_as_spare() && crew_->rank() == 0 && !is_lost_) journal_->insist(e.what());
     let_spares_go();
     throw;
   }

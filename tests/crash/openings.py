@@ -162,6 +162,8 @@ class Run:
             return "was launched again for no reason"
         if reason == "no spare" and len(self.hit) <= self.shape.spares:
             return f"says that no spare is left after {len(self.hit)} losses"
+        if reason == "no log" and len(self.hit) < 2:
+            return "says that logs of init() are lost after one loss"
         return f"was launched again by a fault of MPI: {reason}" if reason in OF_MPI else ""
 
 

@@ -58,6 +58,7 @@ LIMIT = 60  # seconds for one run; it needs a few
 
 REASONS = {  # the first that is said counts: ranks that end for want of a line are missed by spares, too
     "none can be put back": "no line",
+    "more ranks were lost than the logs": "no log",
     "took their places find no line on their nodes": "all ranks",
     "no spare is left": "no spare",
     "left to take the places": "no spare",
@@ -321,6 +322,8 @@ class Run:
             return f"ended with status {ended.status} and no reason"
         if reason == "no spare" and (self.shape.shrink or losses <= self.shape.spares):
             return f"says that no spare is left after {losses} losses"
+        if reason == "no log" and losses < 2:
+            return f"says that logs of init() are lost after {losses} losses"
         if reason == "no line" and has_a_line(events, self.kills, self.shape):
             return f"says that no line can be put back after {losses} losses"
         if reason == "all ranks" and losses < self.shape.ranks and not self.shape.shrink:

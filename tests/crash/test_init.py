@@ -55,6 +55,15 @@ def test_two_that_are_lost_at_once_have_logs_where_the_parity_bears_it(tmp_path,
 
 
 @needs_ulfm
+def test_where_more_are_lost_than_logs_bear_who_took_the_place_of_rank_0_says_so(tmp_path, monkeypatch):
+    """The program has no session there yet, by which it would know that it speaks for all."""
+    ended = start(tmp_path, monkeypatch, dies="0,150;1,150;2,150", spares=3)
+    assert ended.returncode != 0
+    sentence = "backstay: more ranks were lost than the logs of what they received in init() bear (parity for 1)"
+    assert ended.stderr.count(sentence) == 1, ended.stderr
+
+
+@needs_ulfm
 @pytest.mark.parametrize("place", [1, 2, 11, 12])
 @pytest.mark.parametrize("rank", [0, 3])
 def test_a_rank_that_is_lost_in_a_phase_is_replaced_and_all_run_it_again(
