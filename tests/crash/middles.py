@@ -7,8 +7,9 @@ of its calls on files of the checkpoint directory, or of those that start a mess
 comes at a random number; or rank 1 is killed at a step, and the spare that takes its place at one of its first calls:
 it opens the session, reads, rebuilds, writes the line after. Another spare takes the place then. What is right: the job
 ends by itself with the result of an undisturbed run, within 60 s, and nothing but what was killed is lost. Or it ends
-with the sentence that a spare was outside loop(), where that died as it opened its session; such runs are counted
-apart.
+with the sentence that a spare was outside loop(), where that died as it opened its session; or with that result, status
+1 and the sentence that a rank did not come to the end, where it died behind the last step: it may have had more to do.
+Such runs are counted apart.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ CALLS_OF_A_RANK, CALLS_OF_A_SPARE = (
 # A spare's first calls on files are the check that it can write on its node, as the session is opened: openings.py.
 CHECKED, CALLS_OF_THE_CHECK = ("local rs(2,1)", "partner"), 3
 OUTSIDE = "was not inside loop()"  # a spare that dies as it opens its session, before it is in loop()
+BEHIND = ("was lost before it came to the end of MPI", "was lost after the end of loop()")
 
 
 @dataclass
@@ -51,6 +53,7 @@ class Tally:
     messages: int = 0  # of them: at a call of MPI
     spares: int = 0  # of them: the spare died that took the place of a lost rank
     outside: int = 0  # of these: before it was in loop(), which ends the job with a sentence
+    behind: int = 0  # died behind the last step
     unhurt: int = 0  # others, which had ended before that call
     by_mpi: int = 0  # processes that MPI ended: losses more
     failures: list[str] = field(default_factory=list)
@@ -69,7 +72,7 @@ class Run:
         self.after = chance.random() < 0.5
         self.policy = chance.choice(["wait", "skip"])
         self.lost = 0
-        self.was_outside = False
+        self.was_outside = self.was_behind = False
 
     def __str__(self) -> str:
         return f"{self.way}, {self.policy}: process {self.number} died at call {self.call} of {self.of}"
@@ -100,7 +103,9 @@ class Run:
         self.was_outside = self.of_a_spare and ended.status != 0 and OUTSIDE in ended.err
         if self.was_outside:
             return ""
-        if ended.status not in (0, 200) or ended.line("hash") != ["hash", expected]:
+        is_right = ended.line("hash") == ["hash", expected]
+        self.was_behind = is_right and ended.status == 1 and any(sentence in ended.err for sentence in BEHIND)
+        if not is_right or (ended.status not in (0, 200) and not self.was_behind):
             return f"ended with status {ended.status} and {ended.line('hash')}"
         return lost_by_itself(ended, events, 2 if self.of_a_spare else 1)
 
@@ -124,12 +129,13 @@ def campaign(runs: int, seed: int, only: int | None = None) -> Tally:
         run = Run(chance)
         directory = Path(tempfile.mkdtemp(prefix="backstay-middles.", dir=chance.choice(places)))
         ended, wrong = run.go(directory, expected)
-        died = run.was_outside or run.lost == (2 if run.of_a_spare else 1)
+        died = run.was_outside or run.was_behind or run.lost == (2 if run.of_a_spare else 1)
         tally.runs += died or bool(wrong)
         tally.by_mpi += ended_by_mpi(ended)
         tally.messages += died and run.of == "messages"
         tally.spares += died and run.of_a_spare
         tally.outside += run.was_outside
+        tally.behind += run.was_behind
         tally.unhurt += not died and not wrong
         if tally.unhurt > 20 + runs:
             wrong = "most runs end before the call at which they were to die"
@@ -149,8 +155,9 @@ def told(tally: Tally) -> str:
     return (
         f"{tally.runs} runs with a process that died in the middle of a call on files, or of MPI ({tally.messages} of "
         f"them of MPI; {tally.spares} were the spare that rebuilt a rank; {tally.unhurt} others had ended before): "
-        f"{tally.runs - tally.outside} went on by themselves, {tally.outside} ended with the sentence that a spare was "
-        f"outside loop(); {tally.by_mpi} processes were ended by MPI itself, or crashed inside it"
+        f"{tally.runs - tally.outside - tally.behind} went on by themselves, {tally.outside} ended with the sentence "
+        f"that a spare was outside loop(), {tally.behind} with the one that a rank did not come to the end, behind the last "
+        f"step; {tally.by_mpi} processes were ended by MPI itself, or crashed inside it"
     )
 
 
