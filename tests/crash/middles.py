@@ -156,8 +156,8 @@ def told(tally: Tally) -> str:
         f"{tally.runs} runs with a process that died in the middle of a call on files, or of MPI ({tally.messages} of "
         f"them of MPI; {tally.spares} were the spare that rebuilt a rank; {tally.unhurt} others had ended before): "
         f"{tally.runs - tally.outside - tally.behind} went on by themselves, {tally.outside} ended with the sentence "
-        f"that a spare was outside loop(), {tally.behind} with the one that a rank did not come to the end, behind the last "
-        f"step; {tally.by_mpi} processes were ended by MPI itself, or crashed inside it"
+        f"that a spare was outside loop(), {tally.behind} with the one that a rank did not come to the end, behind the "
+        f"last step; {tally.by_mpi} processes were ended by MPI itself, or crashed inside it"
     )
 
 
