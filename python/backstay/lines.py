@@ -966,11 +966,13 @@ def _find_left_behind(lines: list) -> None:
 def _is_left_behind(line: Line, lines: list) -> bool:
     """What it lacks are files of nodes that have nothing of it, and something of a newer line, which is whole. Or those
     nodes have its files and no manifest any more, as the files are to be used again, and only others have one."""
+    retired = {holding.root.node for holding in line.holdings if not holding.committed}
+    if line.manifest is None or (line.whole and not retired):
+        return False
     newer = [other for other in lines if other.level == line.level and other.number > line.number]
-    if line.manifest is None or not any(other.whole for other in newer):
+    if not any(other.whole for other in newer):
         return False
     have_newer = {holding.root.node for other in newer for holding in other.holdings}
-    retired = {holding.root.node for holding in line.holdings if not holding.committed}
     if retired & have_newer and have_newer.isdisjoint(h.root.node for h in line.committed_holdings):
         return True
     lost = [f for f in line.manifest.files if f.name not in line.usable and f.name not in line.from_parity]

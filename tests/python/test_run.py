@@ -328,13 +328,16 @@ def test_a_launcher_that_stays_behind_its_ranks_is_ended_and_its_time_is_none_of
     assert abs(end["time"] - end["since_first_end"] - ended) < 2.5, end
 
 
+# The beginning of a script that stands for a program with a session: it writes the session's events.
+SAYS = '#!/bin/sh\nsay() { echo "{\\"time\\": $(date +%s.%N), $1}" >> "$BACKSTAY_DIR/events.jsonl"; }\n'
+
+
 @pytest.mark.skipif(not OPENMPI, reason="no openmpi here")
 def test_a_rank_that_works_behind_the_end_of_mpi_is_not_ended_for_a_spare_that_another_one_missed(tmp_path):
     """The spare came to rank 1 just in time. Rank 0 is gone for longer than a launcher is given to end."""
     program = tmp_path / "goes_on.sh"
     program.write_text(
-        '#!/bin/sh\nsay() { echo "{\\"time\\": $(date +%s.%N), $1}" >> "$BACKSTAY_DIR/events.jsonl"; }\n'
-        "case $OMPI_COMM_WORLD_RANK in\n"
+        f"{SAYS}case $OMPI_COMM_WORLD_RANK in\n"
         '0) say \'"event": "start"\'; sleep 2; say \'"event": "end"\'; say \'"event": "over"\'\n'
         '   say \'"event": "stuck", "who": "spares", "numbers": "2"\' ;;\n'
         '1) sleep 9; : > "$BACKSTAY_DIR/result" ;;\n2) sleep 3 ;;\nesac\n'
@@ -350,8 +353,7 @@ def test_what_a_rank_left_with_is_the_status_and_not_the_word_of_others_for_it(t
     """Rank 1 leaves before the end of MPI, and those who come there tell of a rank that was lost."""
     program = tmp_path / "leaves.sh"
     program.write_text(
-        '#!/bin/sh\nsay() { echo "{\\"time\\": $(date +%s.%N), $1}" >> "$BACKSTAY_DIR/events.jsonl"; }\n'
-        "case $OMPI_COMM_WORLD_RANK in\n"
+        f"{SAYS}case $OMPI_COMM_WORLD_RANK in\n"
         '0) say \'"event": "start"\'; sleep 2; say \'"event": "end"\'\n'
         '   sleep 2; say \'"event": "left", "status": 1\' ;;\n'
         '1) sleep 3; say \'"event": "left", "status": 7\'; kill -9 $$ ;;\n2) sleep 4 ;;\nesac\n'
