@@ -143,6 +143,24 @@ def test_a_damaged_line_is_found_between_the_launches(tmp_path):
     assert str(file) in faults.damage_in(tmp_path)[0]
 
 
+@needs_mpirun
+def test_what_one_node_has_retired_and_another_could_not_is_no_damage(tmp_path):
+    """A disk became read-only between the one and the other. By the copies that are left the line is whole."""
+    mix = kills.MIXES["partner_shared"] | {"KEEP": "3", "POLICY": "wait"}
+    ended = kills.Launch(faults.built() / "tests" / "crash" / "stepper", ["40"], tmp_path, mix).end()
+    assert ended.status == 0 and faults.damage_in(tmp_path) == [], ended.err
+    there = faults.lines.read_lines(faults.lines.open_directory(tmp_path), "partner")
+    whole = [line for line in there if line.whole]
+    oldest, newer = (f"line-{line.number:08}" for line in (whole[2], whole[1]))
+    shutil.rmtree(tmp_path / "node-0" / "partner" / oldest)
+    assert faults.damage_in(tmp_path) == []
+    shutil.rmtree(tmp_path / "node-0" / "partner" / newer)  # one that is kept
+    assert len(faults.damage_in(tmp_path)) == 4
+    file = next(tmp_path.glob(f"node-1/partner/{oldest}/rank-*.h5"))
+    os.truncate(file, 100)
+    assert any(str(file) in sentence for sentence in faults.damage_in(tmp_path))
+
+
 OPENS = """
 import sys, time
 from pathlib import Path

@@ -177,6 +177,20 @@ def test_two_parities_over_racks_beside_one_over_nodes_bear_the_loss_of_two_rack
     assert "at level local2: rebuilding rank 0, rank 1, rank 2, rank 4 from parity" in ended.stderr, ended.stderr
 
 
+@needs_ulfm
+@pytest.mark.parametrize("level", ["memory", "local"])
+def test_two_groups_of_one_level_that_are_hit_at_once_are_both_rebuilt(tmp_path, level):
+    """Ranks 0, 2 and 4 are one group of three, 1, 3 and 5 the other."""
+    plain = result(run(tmp_path / "a", "-n", 6, levels="memory", every=1000000, words=("100",)))
+    ended = run(
+        tmp_path / "b", *("-n", 6, "--spares", 2, "--nodes", 8, "--kill", "node2@31,node3@31"), words=("100",),
+        levels=level, every=4, **{f"{level}__redundancy": "rs(2,1)"},
+    )  # fmt: skip
+    assert result(ended) == plain and "launch 2" not in ended.stderr, ended.stderr
+    assert sum(event["lost"] for event in events(tmp_path / "b", "repair")) == 2, ended.stderr
+    assert f"at level {level}: rebuilding rank 2, rank 3 from parity" in ended.stderr, ended.stderr
+
+
 RACKS = {"levels": "local", "local__redundancy": "rs(2,1)", "every": 5}
 
 
