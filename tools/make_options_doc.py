@@ -14,7 +14,8 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "options.md"
 HEAD = """\
 # Options
 
-None has to be set. There are three ways to set one, the first wins:
+None has to be set. There are three ways to set one, the first wins (but in a trial run of
+`backstay advise`, which has a `dir` and `local_dir` of its own):
 
 1. in the program: `backstay::Session run(argc, argv, {{"keep", "3"}, {"shared.layout", "one-file"}})` in C++,
    `backstay.Session(keep=3, shared_layout="one-file")` in Python, a list of `"keep=3"` in C;

@@ -451,8 +451,8 @@ class BACKSTAY_EXPORT Session {
   /// Puts back the newest whole line, if there is one. Code::mismatch and Code::version before any memory is touched,
   /// unless memory that changes its size turns out too small; Code::corrupt: no line can be put back.
   Resumed resume();
-  /// Runs `body`; when it (or a call inside) throws through rollback(), runs it again from its start, where
-  /// resume() puts back the newest line. What the body has protected is no longer protected then.
+  /// Runs `body`; when it (or a call inside) throws through rollback() of this session, runs it again from its
+  /// start, where resume() puts back the newest line. What the body has protected is no longer protected then.
   ///
   /// With the option spares also when a rank was lost: a spare takes its place (or, with shrink=on, the others go on),
   /// and all ranks run the body again. Returns when it has returned on all ranks. Code::rank_lost: nobody could take
@@ -629,6 +629,7 @@ void Session::protect(std::string_view name, FilledSlots<T, N> x, Placement plac
           placement.kind == Placement::Kind::rank_private ? Placement{} : placement);
   RegionSpec spec;
   spec.name = name;
+  spec.companion = counts;
   spec.type = type_of<T>();
   spec.padding = detail::padding_of<T>();
   spec.units = std::move(units);

@@ -102,6 +102,9 @@ struct RegionSpec {
   /// replicated, so that equal values are equal bytes. Those inside a long double need not be named.
   std::vector<std::pair<std::size_t, std::size_t>> padding;
 
+  /// Another region that goes with this one: unprotect() takes both. Empty: none.
+  std::string companion;
+
   /// The memory as it is now. Called on the application's thread at each capture.
   std::function<View()> view;
   /// Makes the memory hold `shape` elements before they are put back, and gives it; `valid = false` where that is

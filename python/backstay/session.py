@@ -191,6 +191,7 @@ class Session:
         self._several = self.size > 1  # also known when it is closed
         self._held: dict[str, Any] = {}  # what must outlive a region: its array, or its _Moving
         self._watched: dict[str, Optional[int]] = {}  # arrays that may be replaced; see _look_for_replaced()
+        self._rolled_back = type("_RolledBack", (_RolledBack,), {})  # another session's loop() lets it through
         self._computations: dict[int, str] = {}  # names of what was declared
         self._keeps_way = False  # replay() was called
         self._look = False  # an array has come that was not looked at
@@ -503,7 +504,7 @@ class Session:
         and `comm` is another one."""
         result = []
         try:
-            self._core.loop(lambda: result.append(body()), _RolledBack)
+            self._core.loop(lambda: result.append(body()), self._rolled_back)
         except SystemExit as error:
             self._end_all_at_exit(error)
             raise
@@ -511,7 +512,7 @@ class Session:
 
     def rollback(self, why: str) -> None:
         """Collective, inside loop(): gives up the current state."""
-        self._core.rollback(str(why), _RolledBack)
+        self._core.rollback(str(why), self._rolled_back)
 
     def include(self, comm) -> None:
         """A communicator that the program made from `comm` of this session: a rank that waits in it is woken when

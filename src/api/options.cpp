@@ -51,6 +51,7 @@ bool may_differ(std::string_view name) {
 }
 
 constexpr double longest_seconds = 1e9;
+constexpr std::uint64_t most_bytes = std::uint64_t{1} << 60;
 
 /// Values by name; takes them apart with a sentence for what does not fit.
 class Values {
@@ -58,6 +59,10 @@ class Values {
   Values(const std::map<std::string, std::string>& given, const std::map<std::string, std::string>& environment)
       : values_(environment) {
     for (const auto& [name, value] : given) values_[name] = value;
+    // `backstay advise` tries the program in directories of its own, whatever those are that the program names.
+    if (environment.contains("observe"))
+      for (const auto* name : {"dir", "local_dir"})
+        if (const auto own = environment.find(name); own != environment.end()) values_[name] = own->second;
   }
 
   [[nodiscard]] std::optional<std::string> set(const std::string& name) const {
@@ -90,7 +95,7 @@ class Values {
                        : unit == "MiB"             ? 20
                        : unit == "GiB"             ? 30
                                                    : -1;
-    if (n && shift >= 0 && *n <= (std::uint64_t{1} << 30)) return *n << shift;
+    if (n && shift >= 0 && *n <= (most_bytes >> shift)) return *n << shift;
     refuse(name, "a number of bytes, KiB, MiB or GiB, such as 512MiB");
     return 0;
   }

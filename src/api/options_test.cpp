@@ -138,6 +138,19 @@ TEST(options, a_unit_without_redundancy_is_a_forgotten_redundancy) {
 TEST(options, sizes_have_units) {
   EXPECT_EQ(read_options({{"staging_limit", "512MiB"}}, {})->staging_limit, std::uint64_t{512} << 20);
   EXPECT_EQ(read_options({{"staging_limit", "7"}}, {})->staging_limit, 7U);
+  EXPECT_EQ(read_options({{"staging_limit", "4294967296"}}, {})->staging_limit, std::uint64_t{4} << 30);
+  EXPECT_EQ(read_options({{"staging_limit", "1073741824GiB"}}, {})->staging_limit, std::uint64_t{1} << 60);
+  EXPECT_FALSE(read_options({{"staging_limit", "1073741825GiB"}}, {}));
+}
+
+TEST(options, a_trial_run_keeps_to_directories_of_its_own) {
+  const std::map<std::string, std::string> given{{"dir", "ck"}, {"local_dir", "/local"}, {"every", "7"}};
+  auto s = read_options(given, {{"observe", "5"}, {"dir", "/t"}, {"local_dir", "/t/n"}});
+  EXPECT_EQ(s->dir, "/t");
+  EXPECT_EQ(s->local_dir, "/t/n");
+  s = read_options(given, {{"dir", "/t"}, {"local_dir", "/t/n"}});
+  EXPECT_EQ(s->dir, "ck");
+  EXPECT_EQ(s->local_dir, "/local");
 }
 
 TEST(options, kills_are_ranks_or_nodes) {

@@ -76,9 +76,14 @@ void Session::unprotect(std::string_view name) {
   impl->require_may_call("unprotect()");
   impl->require_no_way("unprotect()");
   impl->decide();
-  const bool is_static = impl->statics().find(name) != nullptr;
-  detail::value_or_throw((is_static ? impl->statics() : impl->regions()).remove(name));
+  auto& regions = impl->statics().find(name) != nullptr ? impl->statics() : impl->regions();
+  const auto* spec = regions.find(name);
+  const std::string companion = spec == nullptr ? "" : spec->companion;
+  detail::value_or_throw(regions.remove(name));
   impl->note_exchanged(std::string(name));
+  if (regions.find(companion) == nullptr) return;
+  detail::value_or_throw(regions.remove(companion));
+  impl->note_exchanged(companion);
 }
 
 Session::AsStatic::AsStatic(Session& run) : run_(run) { run_.impl_->protects_statics = true; }
@@ -155,7 +160,7 @@ void Session::rollback(const std::string& why) {
   impl->require_no_init("rollback()");
   if (!impl->looping()) throw Error(Code::invalid_argument, "rollback() was called outside loop(): " + why);
   impl->decide();
-  throw detail::RolledBack{why};
+  throw detail::RolledBack{why, impl.get()};
 }
 
 }  // namespace backstay

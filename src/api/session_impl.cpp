@@ -9,6 +9,7 @@
 #include <exception>
 #include <filesystem>
 #include <numeric>
+#include <ranges>
 #include <set>
 #include <thread>
 #include <utility>
@@ -257,6 +258,7 @@ void Session::Impl::start(std::unique_ptr<comm::Comm> app) {
 
   engine::EngineHooks hooks;
   hooks.say = [this](const std::string& sentence) { journal_->say(sentence); };
+  hooks.insist = [this](const std::string& sentence) { journal_->insist(sentence); };
   hooks.say_of_others = [this](const std::string& sentence) { say_of_others(sentence); };
 #if BACKSTAY_HAVE_MPI
   hooks.why_late = [this] {
@@ -623,7 +625,7 @@ Outcome Session::Impl::take(bool forced) {
     if (!outcome) {
       counters_.last_error = outcome.failure().what;
       if (failures_.empty() || failures_.back().failure.what != outcome.failure().what)
-        failures_.push_back({outcome.failure(), outcome.failure().what});
+        failures_.push_back({outcome.failure(), outcome.failure().what, false});
     } else if (*outcome == Outcome::taken || (*outcome == Outcome::stop && !stop_said_)) {
       if (++counters_.taken == 2) blocked_by_first_ = counters_.blocked_seconds;
     } else if (*outcome == Outcome::skipped) {
@@ -652,8 +654,13 @@ void Session::Impl::say_stop() {
                                   : cat("asked to end by a signal: the last checkpoint is written, and ", so));
   if (signals_) api::SignalListener::served();
   if (engine_->last_line_is_whole() || !settings_.throw_errors) return;
+  raise_newest_failure();
+}
+
+void Session::Impl::raise_newest_failure() {
   const std::lock_guard lock(mutex_);
-  if (!failures_.empty()) detail::raise(failures_.back().failure);
+  for (const auto& trouble : std::views::reverse(failures_))
+    if (!trouble.surplus) detail::raise(trouble.failure);
 }
 
 /// Failures of the background are said at the next call, and thrown at the first call at which all ranks know of them.
@@ -664,12 +671,14 @@ void Session::Impl::report_failures() {
     for (; reported_ < failures_.size(); ++reported_) fresh.push_back(failures_[reported_]);
   }
   for (const auto& trouble : fresh)
-    if (!trouble.said.empty()) journal_->say(trouble.said);
+    if (!trouble.said.empty() && trouble.surplus && rank != 0)
+      journal_->insist(cat("rank ", rank, ": ", trouble.said));
+    else if (!trouble.said.empty())
+      journal_->say(trouble.said);
   if (!settings_.throw_errors || engine_->agreed_failures() <= thrown_) return;
   thrown_ = engine_->agreed_failures();
   (void)engine_->drain().ok();  // this rank may be the last to hear of it
-  const std::lock_guard lock(mutex_);
-  if (!failures_.empty()) detail::raise(failures_.back().failure);
+  raise_newest_failure();
 }
 
 Resumed Session::Impl::resume() {
@@ -834,13 +843,19 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
   Failure failure = s.bytes.failure();
   const std::string why = failure.what;
   const std::string_view what = s.surplus ? " is whole, but an older line could not be removed" : " was given up";
-  failure.what = cat("line ", s.line, " at level ", level, what, ": ", why,
-                     failure.code == Code::not_found
-                         ? "; what a line is written into is gone, and earlier lines with it: start the job again"
-                     : s.surplus && failure.code == Code::permission ? "; it takes room until it is removed"
-                     : s.surplus ? "; it takes room until that succeeds, at a later line"
-                                 : "; earlier lines are as they were");
-  journal_->event(s.surplus ? "leftover" : "failed", {line, where, call, api::Journal::text("why", failure.what)});
+  failure.what =
+      cat("line ", s.line, " at level ", level, what, ": ", why,
+          failure.code == Code::not_found
+              ? "; what it was written into was removed, and earlier lines may have gone with it: if the next "
+                "ones are given up, too, start the job again"
+          : s.surplus && failure.code == Code::permission ? "; it takes room until it is removed"
+          : s.surplus                                     ? "; it takes room until that succeeds, at a later line"
+                                                          : "; earlier lines are as they were");
+  const std::vector fields{line, where, call, api::Journal::text("why", failure.what)};
+  if (s.surplus)
+    journal_->event_of_rank("leftover", fields);
+  else
+    journal_->event("failed", fields);
   const std::lock_guard lock(mutex_);
   if (!s.surplus) {
     ++counters_.failed;
@@ -858,7 +873,7 @@ void Session::Impl::settled(const engine::Settled& s, const std::string& level) 
                ? cat("line ", s.line, " at level ", level, what, " for the same reason as line ", reason.line, " (",
                      reason.times, " times so far)")
                : std::string();
-  failures_.push_back({std::move(failure), std::move(said)});
+  failures_.push_back({std::move(failure), std::move(said), s.surplus});
 }
 
 // ---- close -----------------------------------------------------------------------------------------------------

@@ -35,9 +35,10 @@
 namespace backstay {
 
 namespace detail {
-/// Thrown by rollback(), caught by loop().
+/// Thrown by rollback(), caught by loop() of the same session.
 struct RolledBack {
   std::string why;
+  const void* session;
 };
 [[noreturn]] void raise(const Failure& failure);
 template <class T>
@@ -384,8 +385,11 @@ class Session::Impl {
   std::uint64_t ended_ = 0;            // checkpoints that are committed or given up at each of their levels
   struct Trouble {
     Failure failure;
-    std::string said;  ///< the same reason again is said shortly
+    std::string said;      ///< the same reason again is said shortly
+    bool surplus = false;  ///< of this rank alone: an older line could not be removed, and none was given up
   };
+  /// Throws the newest reason for which a line was given up, if there is one, which all ranks know.
+  void raise_newest_failure();
   std::vector<Trouble> failures_;
   struct Reason {
     std::uint64_t line = 0;  // the first one

@@ -60,6 +60,13 @@ void Session::Impl::loop(const std::function<void()>& body) {
     // In Python it holds the buffers of messages that are under way, which MPI needs until all others have left the
     // body, too. (C++: see comm/open_requests.h.)
     std::exception_ptr left_by;
+    const auto leave = [&] {
+      if (is_closed_) throw;
+      // Whatever comes out of the body after a loss is taken for a consequence of it.
+      left_by_error_ = loops_ == 1 && !has_heard_of_a_loss();
+      if (loops_ > 1 || left_by_error_) throw;
+      left_by = std::current_exception();
+    };
     try {
       body();
       require_not_closed_in_body();
@@ -69,16 +76,15 @@ void Session::Impl::loop(const std::function<void()>& body) {
       if (loops_ > 1) return;
       finished = !has_heard_of_a_loss();  // a program that looks at no error code may come here after a loss
     } catch (const detail::RolledBack& back) {
-      require_not_closed_in_body();
-      journal_->say("rolled back: " + back.why);
-      forget_what_it_protected();
-      continue;
+      if (back.session == this) {
+        require_not_closed_in_body();
+        journal_->say("rolled back: " + back.why);
+        forget_what_it_protected();
+        continue;
+      }
+      leave();  // another session's loop() catches it
     } catch (...) {
-      if (is_closed_) throw;
-      // Whatever comes out of the body after a loss is taken for a consequence of it.
-      left_by_error_ = loops_ == 1 && !has_heard_of_a_loss();
-      if (loops_ > 1 || left_by_error_) throw;
-      left_by = std::current_exception();
+      leave();
     }
     if (come_together(finished)) return;
     left_by = nullptr;

@@ -491,7 +491,7 @@ TEST_F(SessionTest, the_same_failure_is_said_once_and_then_shortly) {
       run.checkpoint(now);
       run.wait();
     }
-    EXPECT_NE(run.status().last_error.find("is gone, and earlier lines with it: start the job again"),
+    EXPECT_NE(run.status().last_error.find("if the next ones are given up, too, start the job again"),
               std::string::npos);
   }
   const std::string said = ::testing::internal::GetCapturedStderr();
@@ -502,7 +502,7 @@ TEST_F(SessionTest, the_same_failure_is_said_once_and_then_shortly) {
             std::string::npos)
       << said;
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 3) << said;
-  EXPECT_EQ(said.find("is gone"), said.rfind("is gone")) << said;
+  EXPECT_EQ(said.find("was removed"), said.rfind("was removed")) << said;
 }
 
 TEST_F(SessionTest, reasons_that_take_turns_are_each_said_once_and_again_after_a_whole_line) {
@@ -947,6 +947,33 @@ TEST_F(SessionTest, a_loop_inside_a_loop_leaves_the_outer_one_as_it_was) {
   });
   EXPECT_EQ(outer, 2);
   EXPECT_THROW(run.rollback("outside"), Error);
+}
+
+TEST_F(SessionTest, a_rollback_goes_to_the_loop_of_its_session) {
+  int outer = 0, inner = 0;
+  Session run(alone, options()), other(alone, options({{"dir", dir_ / "other"}}));
+  run.loop([&] {
+    ++outer;
+    other.loop([&] {
+      if (++inner == 1) run.rollback("both");
+      if (inner == 2) other.rollback("the inner one");
+    });
+  });
+  EXPECT_EQ(outer, 2);
+  EXPECT_EQ(inner, 3);
+}
+
+TEST_F(SessionTest, a_cell_list_that_is_unprotected_leaves_nothing_protected) {
+  std::vector<int> slots(8, 1), counts(2, 4);
+  Session run(alone, options());
+  for (int turn = 0; turn < 2; ++turn) {
+    run.protect("cells", filled_slots(slots.data(), counts.data(), 2, 4));
+    run.unprotect("cells");
+    EXPECT_THROW(run.unprotect("cells.counts"), Error);
+  }
+  run.protect("cells", filled_slots(slots.data(), counts.data(), 2, 4));
+  run.unprotect("cells.counts");
+  run.unprotect("cells");
 }
 
 TEST_F(SessionTest, only_the_last_pattern_of_a_node_directory_is_one) {

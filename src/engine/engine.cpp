@@ -188,10 +188,10 @@ Result<store::DirLock> Engine::take_lock(const std::string& dir) {
   for (bool said = false;; said = true) {
     auto lock = store::DirLock::take(dir, config_.program);
     if (lock || lock.failure().code != Code::locked || std::chrono::steady_clock::now() >= end) return lock;
-    if (!said)
-      hooks_.say(cat("the lock of ", dir, " is still that of who was lost, as file systems keep it for a while: ",
-                     "waiting for it for up to ",
-                     human_seconds(std::chrono::duration<double>(config_.lock_patience).count())));
+    if (!said && hooks_.insist)
+      hooks_.insist(cat("the lock of ", dir, " is still that of who was lost, as file systems keep it for a while: ",
+                        "waiting for it for up to ",
+                        human_seconds(std::chrono::duration<double>(config_.lock_patience).count())));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
@@ -245,7 +245,7 @@ void Engine::start_background() {
   options.timeout = config_.timeout;
   options.pump = hooks_.pump;
   options.settled = [this](const Settled& settled) {
-    if (!settled.bytes) ++failures_;
+    if (!settled.bytes && !settled.surplus) ++failures_;
     hooks_.settled(settled, (settled.of_statics ? companions_ : levels_)[settled.level].name);
   };
   background_ = std::make_unique<Background>(levels_, companions_, job_, config_.topology, groups_.background(),

@@ -71,6 +71,8 @@ struct EngineHooks {
   std::function<void()> pump;                                             ///< empty: not needed
   /// A sentence about a rank that others wait for, who may be the one that says things to people; empty: said by none.
   std::function<void(const std::string&)> say_of_others = {};
+  /// A sentence of this rank, which others need not have; empty: said by none.
+  std::function<void(const std::string&)> insist = {};
   /// Why a rank may be late, for the end of such a sentence; empty: nothing is known.
   std::function<std::string()> why_late = {};
   std::function<void()> line_began = {};                          ///< see LineHooks::began; empty: not needed

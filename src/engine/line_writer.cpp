@@ -143,9 +143,11 @@ class LineWriter {
 
   /// A line that names what is gone would be of no use. Whoever removes old files takes those of static regions first.
   [[nodiscard]] Result<void> check_static_file(const std::string& name) const {
-    if (level_.store->open_to_read(name)) return {};
-    return fail(Code::io, level_.store->where(), "/", name, " is gone, with the static regions of this line: they are ",
-                "written anew with a later checkpoint");
+    const auto there = level_.store->open_to_read(name);
+    if (there) return {};
+    const bool gone = there.failure().code == Code::not_found;
+    return fail(Code::io, gone ? cat(level_.store->where(), "/", name, " is gone, with") : there.failure().what + ":",
+                " the static regions of this line", gone ? ": they" : "", " are written anew with a later checkpoint");
   }
 
   /// This rank's place in its file, and what the file's first rank writes around the areas.

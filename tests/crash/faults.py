@@ -39,6 +39,7 @@ import collections
 import errno
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -71,7 +72,7 @@ KEPT = 2  # whole lines at each level, the default of the option keep
 TIMEOUT = 1.0  # seconds, the option
 LIMIT = 60  # seconds for a launch
 LONG_STOP = 10  # seconds
-MISSING = ": it is missing: the directory of node "
+MISSING = re.compile(": it is missing[:;]")
 OF_ANY_RUN = ("backstay: no checkpoint in ", "backstay: resumed from ")  # says nothing of an end
 
 
@@ -129,8 +130,8 @@ def can_make_read_only() -> bool:
 
 def damage_in(directory: Path) -> list[str]:
     """Of the lines that were committed and are not retired, every byte. One that a rank could not retire, as its disk
-    fails, stays there: it is no damage where as many newer ones are whole as are kept. So it is none there that other
-    ranks have removed theirs, be the line whole by copies."""
+    fails or is stuck, stays there: it is no damage where as many newer ones are whole as are kept. So it is none there
+    that others have removed their manifest, or their files where copies make the line whole."""
     commits = {(e["level"], e["line"]) for e in kills.events_of(directory) if e.get("event") == "commit"}
     found: list[str] = []
     there = lines.read_lines(lines.open_directory(directory))
@@ -142,7 +143,7 @@ def damage_in(directory: Path) -> list[str]:
         if line.left_behind and is_retired:
             continue
         sentences = [damage.sentence for damage in lines.verify_line(line).damage]
-        found += [sentence for sentence in sentences if not (is_retired and line.whole and MISSING in sentence)]
+        found += [sentence for sentence in sentences if not (is_retired and line.whole and MISSING.search(sentence))]
         found += [] if line.whole else [f"{line.heading}: {line.why}"]
     return found
 

@@ -30,7 +30,7 @@ from pathlib import Path
 
 import kills
 from kills import Ended, guard
-from protections import PROTECTIONS, Shape, shape_for
+from protections import PROTECTIONS, Kill, Shape, has_a_line, shape_for
 from repairs import OF_MPI, REASONS, Application, Undisturbed, applications, built, ended_by_mpi, lost_by_itself
 
 LIMIT = 60  # seconds for one run: a launch that is ended takes 10 more than one that is not
@@ -113,6 +113,12 @@ class Job:
         return Ended(status, texts[0], texts[1] + stuck)
 
 
+def of_the_first_launch(events: list[dict]) -> list[dict]:
+    """Each repair writes a start, too."""
+    starts = [at for at, event in enumerate(events) if event.get("event") == "start" and not event.get("repairs")]
+    return events[: starts[1]] if len(starts) > 1 else events
+
+
 class Run:
     def __init__(self, programs: list[Application], expected: Undisturbed, chance: random.Random):
         self.application = chance.choice(programs)
@@ -124,6 +130,7 @@ class Run:
         self.moment = chance.uniform(0, LATE if self.late else EARLY)
         self.was_open = False
         self.directory = Path()
+        self.kill: Kill | None = None
 
     def __str__(self) -> str:
         when = f"{self.moment:.3f} s, {'behind' if self.was_open else 'before'} the opening"
@@ -138,8 +145,9 @@ class Run:
         if self.late:
             job.wait_until_open()
         time.sleep(self.moment)
-        self.was_open = job.is_open()
+        self.was_open, began = job.is_open(), time.time()
         guard.send([job.pids[number] for number in self.hit], 9)
+        self.kill = Kill(began, time.time(), frozenset(self.hit), frozenset())
         ended = job.end()
         self.directory = directory
         return ended, self.judge(ended, self.application.result(ended, directory))
@@ -164,6 +172,13 @@ class Run:
             return f"says that no spare is left after {len(self.hit)} losses"
         if reason == "no log" and len(self.hit) < 2:
             return "says that logs of init() are lost after one loss"
+        if reason == "all ranks" and not self.shape.shrink:
+            return f"says that all ranks were lost after {len(self.hit)} losses"
+        events = of_the_first_launch(kills.events_of(self.directory))
+        if reason == "no line" and has_a_line(events, [self.kill], self.shape):
+            return f"says that no line can be put back after {len(self.hit)} losses"
+        if reason == "no line yet" and any(event.get("event") == "commit" for event in events):
+            return "says that there is no line yet, and one was committed"
         return f"was launched again by a fault of MPI: {reason}" if reason in OF_MPI else ""
 
 

@@ -152,9 +152,13 @@ def test_what_one_node_has_retired_and_another_could_not_is_no_damage(tmp_path):
     there = faults.lines.read_lines(faults.lines.open_directory(tmp_path), "partner")
     whole = [line for line in there if line.whole]
     oldest, newer = (f"line-{line.number:08}" for line in (whole[2], whole[1]))
+    (tmp_path / "node-0" / "partner" / oldest / "manifest").unlink()
+    assert faults.damage_in(tmp_path) == []
     shutil.rmtree(tmp_path / "node-0" / "partner" / oldest)
     assert faults.damage_in(tmp_path) == []
-    shutil.rmtree(tmp_path / "node-0" / "partner" / newer)  # one that is kept
+    (tmp_path / "node-0" / "partner" / newer / "manifest").unlink()  # of one that is kept
+    assert len(faults.damage_in(tmp_path)) == 1
+    shutil.rmtree(tmp_path / "node-0" / "partner" / newer)
     assert len(faults.damage_in(tmp_path)) == 4
     file = next(tmp_path.glob(f"node-1/partner/{oldest}/rank-*.h5"))
     os.truncate(file, 100)

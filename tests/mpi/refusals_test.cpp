@@ -351,6 +351,41 @@ TEST(checkpoint, that_fails_is_thrown_on_every_rank_at_the_same_call_if_asked) {
   EXPECT_NE(story, "") << "the failure was never thrown";
 }
 
+TEST(checkpoint, whose_older_line_one_node_cannot_remove_is_thrown_by_nobody_and_said_by_that_node) {
+  const SharedDirectory dir;
+  const std::string last = std::to_string(size_of() - 1);
+  const bool is_last = rank_of() == size_of() - 1;
+  const Options more{{"levels", "local"},
+                     {"nodes", std::to_string(size_of())},
+                     {"keep", "2"},
+                     {"on_error", "throw"},
+                     {"log", "normal"}};
+  ::testing::internal::CaptureStderr();
+  {
+    Session session(MPI_COMM_WORLD, with(usual(dir.path()), more));
+    double x = 0;
+    session.protect("x", x);
+    for (int call = 1; call <= 8; ++call) {
+      if (call == 3 && is_last) {
+        const std::filesystem::path manifest = dir.path() + "/node-" + last + "/local/line-00000001/manifest";
+        EXPECT_TRUE(std::filesystem::remove(manifest));
+        std::filesystem::create_directories(manifest / "in the way");
+      }
+      const auto refusal = refusal_of([&] {
+        session.checkpoint();
+        session.wait();
+      });
+      EXPECT_EQ(refusal.code, Code::ok) << refusal.what;
+    }
+    EXPECT_EQ(session.status().committed, 8U);
+  }
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  const std::string sentence = (size_of() == 1 ? "" : "rank " + last + ": ") +
+                               "line 3 at level local is whole, but an older line could not be removed: ";
+  EXPECT_EQ(has(said, sentence), is_last) << said;
+  EXPECT_TRUE(has(read_text(dir.path() + "/events.jsonl"), "\"leftover\""));
+}
+
 Callbacks loading_fails_on_the_last_rank() {
   const auto load = [](std::span<const std::byte>) {
     if (rank_of() == size_of() - 1) throw std::runtime_error("cannot read it");

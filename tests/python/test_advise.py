@@ -153,6 +153,22 @@ def test_names_of_files_that_end_before_an_array_and_arguments_that_are_none_say
     assert [array["what"] for array in ended.json["arrays"]] == ["never written"], ended
 
 
+def test_the_checkpoints_of_the_program_are_left_alone(tmp_path, monkeypatch):
+    """It names their directory itself."""
+    program = """
+import backstay, numpy as np
+with backstay.Session(comm=False, every=1, dir="ck", local_dir="there/node-%n", levels="local,shared") as run:
+    a = np.ones(9999)
+    run.protect("a", a)
+    for step in range(4):
+        run.checkpoint()
+        a += 1
+"""
+    ended = advise(tmp_path, monkeypatch, program)
+    assert [array["name"] for array in ended.json["arrays"]] == ["a"], ended
+    assert not (tmp_path / "ck").exists() and not (tmp_path / "there").exists()
+
+
 def test_a_program_with_two_sessions_is_refused(tmp_path, monkeypatch):
     """Their places are no alternatives, and their arrays are not those of each other."""
     program = """

@@ -62,6 +62,17 @@ def test_tolerances_are_relative_and_absolute(tmp_path):
     assert backstay("diff", a, b, "--absolute", "1e-8").status == 0
 
 
+@pytest.mark.parametrize("kind", ["f4", "f8", "c16"])
+def test_what_is_no_number_is_near_nothing_but_its_like(tmp_path, kind):
+    u = np.array([1, 0, np.inf, np.nan, 5], kind)
+    v = np.array([np.nan, np.nan, np.nan, np.nan, 5], kind)
+    a, b = run(tmp_path / "a", u), run(tmp_path / "b", v)
+    for one, other in ((a, b), (b, a)):
+        for allowed in ("-t", "--absolute"):
+            status, found = regions(one, other, allowed, "1e-3")
+            assert status == 1 and found["u"]["differing"] == 3
+
+
 def test_bits_count_without_a_tolerance(tmp_path):
     nans = np.array([0x7FF8000000000001, 0x7FF8000000000002, 0], np.uint64).view("f8")
     other = np.array([0x7FF8000000000001, 0x7FF8000000000003, 1 << 63], np.uint64).view("f8")

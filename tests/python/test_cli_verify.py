@@ -35,6 +35,17 @@ def test_whole_lines_have_no_damage(tmp_path):
     assert found["ok"] and len(found["lines"]) == 6
 
 
+def test_a_number_that_is_a_directory_here_is_not_taken_for_a_line(tmp_path, monkeypatch):
+    line_at_every_level(tmp_path / "backstay-checkpoints")
+    flip(line_at_every_level(tmp_path / "1")[0], 5000)
+    monkeypatch.chdir(tmp_path)
+    said = sentence_of(backstay("verify", "1", "--json"), 2)
+    assert "1 is a directory here: write ./1 for it, or @1 for that line" in said
+    assert backstay("verify", "./1").status == 1
+    assert backstay("verify", "@1").status == 0
+    assert backstay("verify", "1", "--dir", "backstay-checkpoints").status == 0
+
+
 def test_damage_is_one_sentence_each_and_status_1(tmp_path):
     line_at_every_level(tmp_path)
     flip(tmp_path / "node-1/partner/line-00000001/copy-rank-00000.h5", 8192)

@@ -558,6 +558,26 @@ def test_loop_goes_back_to_the_newest_line_after_a_rollback(start):
     assert visited[:4] == [0, 1, 2, 3] and visited[4] in (1, 3) and visited[-1] == 5
 
 
+def test_a_rollback_goes_to_the_loop_of_its_session(start, tmp_path):
+    visited = []
+    run = start()
+    with backstay.Session(dir=tmp_path / "other", comm=False, log="quiet") as other:
+
+        def inner():
+            visited.append("inner")
+            if visited.count("inner") == 1:
+                run.rollback("both")
+            if visited.count("inner") == 2:
+                other.rollback("the inner one")
+
+        def outer():
+            visited.append("outer")
+            other.loop(inner)
+
+        run.loop(outer)
+    assert visited == ["outer", "inner", "outer", "inner", "inner"]
+
+
 def test_rollback_outside_loop_is_refused_as_everywhere(start):
     run = start()
     refused(Code.invalid_argument, lambda: run.rollback("the field is not finite"), "outside loop()", "not finite")

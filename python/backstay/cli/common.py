@@ -101,7 +101,10 @@ class Target:
 
     def __init__(self, text: Optional[str], directory: Optional[str], line: Optional[int], level: Optional[Level]):
         path, number = split_target(text)
-        if path and directory and os.environ.get("BACKSTAY_DIR") != directory:
+        named = directory and os.environ.get("BACKSTAY_DIR") != directory
+        if number is not None and "@" not in text and not named and os.path.isdir(text):
+            raise typer.BadParameter(f"{text} is a directory here: write ./{text} for it, or @{text} for that line.")
+        if path and named:
             raise typer.BadParameter(f"Two directories are named: {path} and {directory}.")
         if number is not None and line is not None and number != line:
             raise typer.BadParameter(f"Two lines are named: {number} and {line}.")
@@ -218,7 +221,7 @@ def require_there(line: Line) -> None:
 
 
 def split_target(text: Optional[str]) -> tuple:
-    """'run1@42' -> ('run1', 42); '42' -> (None, 42); 'run1' -> ('run1', None)."""
+    """'run1@42' -> ('run1', 42); '42' and '@42' -> (None, 42); 'run1' -> ('run1', None)."""
     if not text:
         return None, None
     if re.fullmatch(r"\d{1,18}", text):

@@ -167,7 +167,7 @@ def _measure(result: Result, x: np.ndarray, y: np.ndarray, bits: np.ndarray, all
     """Which elements differ more than is allowed; the greatest differences go into the result."""
     with np.errstate(all="ignore"):
         distance, size = _distance(x, y), np.maximum(_magnitude(x), _magnitude(y))
-        relative = np.where(size > 0, distance / size, 0.0)
+        relative = np.where(size == 0, 0.0, distance / size)  # NaN beside a number is near nothing
     if not allowed.exact:
         near = (np.isnan(x) & np.isnan(y)) if x.dtype.kind in "fc" else np.zeros(x.shape, bool)
         near |= distance <= (allowed.absolute or 0.0)
