@@ -625,7 +625,7 @@ Outcome Session::Impl::take(bool forced) {
     if (!outcome) {
       counters_.last_error = outcome.failure().what;
       if (failures_.empty() || failures_.back().failure.what != outcome.failure().what)
-        failures_.push_back({outcome.failure(), outcome.failure().what, false});
+        failures_.push_back({outcome.failure(), outcome.failure().what});
     } else if (*outcome == Outcome::taken || (*outcome == Outcome::stop && !stop_said_)) {
       if (++counters_.taken == 2) blocked_by_first_ = counters_.blocked_seconds;
     } else if (*outcome == Outcome::skipped) {

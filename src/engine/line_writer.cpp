@@ -145,9 +145,11 @@ class LineWriter {
   [[nodiscard]] Result<void> check_static_file(const std::string& name) const {
     const auto there = level_.store->open_to_read(name);
     if (there) return {};
-    const bool gone = there.failure().code == Code::not_found;
-    return fail(Code::io, gone ? cat(level_.store->where(), "/", name, " is gone, with") : there.failure().what + ":",
-                " the static regions of this line", gone ? ": they" : "", " are written anew with a later checkpoint");
+    if (there.failure().code != Code::not_found)
+      return fail(Code::io, there.failure().what,
+                  ": the static regions there are written anew with a later checkpoint");
+    return fail(Code::io, level_.store->where(), "/", name, " is gone, with the static regions of this line: they are ",
+                "written anew with a later checkpoint");
   }
 
   /// This rank's place in its file, and what the file's first rank writes around the areas.

@@ -165,6 +165,12 @@ def test_what_one_node_has_retired_and_another_could_not_is_no_damage(tmp_path):
     assert any(str(file) in sentence for sentence in faults.damage_in(tmp_path))
 
 
+def test_what_a_job_that_is_launched_again_saved_before_is_told_from_what_it_saved_later():
+    start, repair, commit = {"event": "start", "repairs": 0}, {"event": "start", "repairs": 1}, {"event": "commit"}
+    first = [start, repair, commit]
+    assert openings.of_the_first_launch([*first, start, commit]) == openings.of_the_first_launch(first) == first
+
+
 OPENS = """
 import sys, time
 from pathlib import Path
