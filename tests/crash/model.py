@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,16 +123,16 @@ def run_search(search: Search, place: Path, memory: int, optimised: bool) -> Fou
     return found
 
 
-def search_for_bugs(place: Path, memory: int) -> list[Found]:
-    """They are small, so all cores search at once."""
+def run_searches(searches: list[Search], place: Path, memory: int, at_once: int, optimised: bool) -> Iterator[Found]:
+    """In their order. Each has a directory of its own in `place`, by its number."""
 
-    def search_for(number: int) -> Found:
-        own = place / f"bug-{number}"
-        own.mkdir()
-        return run_search(BUGS[number], own, memory, optimised=False)
+    def run_one(number: int) -> Found:
+        own = place / str(number)
+        own.mkdir(parents=True)
+        return run_search(searches[number], own, memory, optimised)
 
-    with ThreadPoolExecutor(min(4, len(os.sched_getaffinity(0)))) as beside:
-        return list(beside.map(search_for, range(len(BUGS))))
+    with ThreadPoolExecutor(at_once) as beside:
+        yield from beside.map(run_one, range(len(searches)))
 
 
 def run_campaign(large: bool, seed: int) -> Outcome:
@@ -140,8 +141,10 @@ def run_campaign(large: bool, seed: int) -> Outcome:
     found, states, seconds = [], 0, []
     searches = LARGE if large else SMALL
     place = Path(tempfile.mkdtemp(prefix="backstay-model-"))
-    for search in searches:
-        result = run_search(search, place, MEMORY[large], optimised=True)
+    cores = min(4, len(os.sched_getaffinity(0)))
+    at_once = 1 if large else cores  # two of the large ones would not fit into the memory of a usual machine
+    results = run_searches(searches, place / "searches", MEMORY[large], at_once, optimised=True)
+    for search, result in zip(searches, results, strict=True):
         states += result.states
         seconds.append(f"{search.model} ({search.what}): {result.states} states, {result.seconds:.0f} s")
         print(seconds[-1], flush=True)
@@ -151,9 +154,10 @@ def run_campaign(large: bool, seed: int) -> Outcome:
                 f"{search.model} ({search.what}): {result.violation or result.trouble} (repeat with: {repeat})"
             )
             if result.violation:
-                found[-1] += f"; its trail is in {place}"
+                found[-1] += f"; its trail is in {place}/searches/{len(seconds) - 1}"
                 return Outcome(f"{len(seconds)} searches, {states} states", found)
-    for bug, result in zip(BUGS, search_for_bugs(place, MEMORY[large]), strict=True):
+    results = run_searches(BUGS, place / "bugs", MEMORY[large], cores, optimised=False)
+    for bug, result in zip(BUGS, results, strict=True):
         print(f"{bug.model}, seeded: {bug.what}: {result.violation or 'NOT FOUND'}, {result.seconds:.0f} s", flush=True)
         if not result.violation:
             found.append(f"{bug.model}: the seeded bug was not found: {bug.what} {result.trouble}")
