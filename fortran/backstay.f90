@@ -199,6 +199,8 @@ module backstay
       import :: c_ptr
       type(c_ptr) :: c_version
     end function
+    subroutine c_calls_are_unseen() bind(C, name="backstay_calls_are_unseen")
+    end subroutine
     integer(c_int) function c_open_world(argc, argv, options, session, error) bind(C, name="backstay_open_world")
       import
       integer(c_int), value :: argc
@@ -299,13 +301,13 @@ module backstay
       type(c_ptr), value :: session
       type(c_error), intent(inout) :: error
     end function
-    integer(c_int) function c_checkpoint(session, outcome, error) bind(C, name="backstay_checkpoint")
+    integer(c_int) function c_checkpoint(session, outcome, error) bind(C, name="backstay_checkpoint_fortran")
       import
       type(c_ptr), value :: session
       integer(c_int), intent(inout) :: outcome
       type(c_error), intent(inout) :: error
     end function
-    integer(c_int) function c_checkpoint_now(session, outcome, error) bind(C, name="backstay_checkpoint_now")
+    integer(c_int) function c_checkpoint_now(session, outcome, error) bind(C, name="backstay_checkpoint_now_fortran")
       import
       type(c_ptr), value :: session
       integer(c_int), intent(inout) :: outcome
@@ -490,6 +492,7 @@ contains
     type(c_error) :: error
     integer(c_int) :: code
     call list_options(options, chars, pointers)
+    call c_calls_are_unseen()
     if (.not. is_open(self, error)) code = c_open_world(0_c_int, c_null_ptr, pointers, self%handle, error)
     call conclude(error, stat, errmsg)
   end subroutine
@@ -506,6 +509,7 @@ contains
     type(c_error) :: error
     integer(c_int) :: code
     call list_options(options, chars, pointers)
+    call c_calls_are_unseen()
     if (.not. is_open(self, error)) code = c_open_comm(int(comm, c_int), pointers, self%handle, error)
     call conclude(error, stat, errmsg)
   end subroutine

@@ -11,8 +11,10 @@ static int refuse(backstay_error* error, const char* form, ...) {
   va_list values;
   va_start(values, form);
   error->code = BACKSTAY_INVALID_ARGUMENT;
-  vsnprintf(error->message, sizeof error->message, form, values);
+  const int length = vsnprintf(error->message, sizeof error->message, form, values);
   va_end(values);
+  if (length >= (int)sizeof error->message) memcpy(error->message + sizeof error->message - 4, "...", 4);
+  backstay_keep_failure(error->message);
   return error->code;
 }
 
@@ -66,7 +68,9 @@ array backstay_fortran_describe(const CFI_cdesc_t* x);
 array backstay_fortran_describe(const CFI_cdesc_t* x) {
   array out = {.first = x->base_addr, .size = x->elem_len, .rank = x->rank, .kind = kind_of(x)};
   for (int d = 0; d < x->rank && x->base_addr != NULL; ++d) {
-    out.lengths[d] = x->dim[d].extent;
+    /* Of an empty part, as x(5:2), it is what the bounds come to; -1 in the last dimension is an unknown length, too. */
+    const int64_t length = x->dim[d].extent;
+    out.lengths[d] = length < 0 && !(length == -1 && d == x->rank - 1) ? 0 : length;
     out.distances[d] = x->dim[d].sm;
   }
   return out;
@@ -98,7 +102,10 @@ static int lay_out(const char* name, const array* x, int64_t* shape, int64_t* st
     const int to = x->rank - 1 - d;
     const int64_t bytes = x->distances[d];
     if (x->lengths[d] < 0)
-      return refuse(error, "region '%s' is an array of assumed size: give its bounds, as in x(1:n)", name);
+      return refuse(error,
+                    "region '%s' is an array of assumed size, whose bounds are to be given, as in x(1:n), or an empty "
+                    "part that looks like one, as x(2:0): protect x(2:1) there",
+                    name);
     if (size == 0 || bytes < 0 || bytes % size != 0)
       return refuse(error,
                     "region '%s': its elements lie %lld bytes apart in dimension %d and have %lld: protect the whole "

@@ -19,8 +19,8 @@ None has to be set. There are three ways to set one, the first wins (but in a tr
 
 1. in the program: `backstay::Session run(argc, argv, {{"keep", "3"}, {"shared.layout", "one-file"}})` in C++,
    `backstay.Session(keep=3, shared_layout="one-file")` in Python, a list of `"keep=3"` in C;
-2. as a flag of `backstay run`: `--levels`, `--every`, `--interval`, `--dir`, `--nodes`, `--kill`, and for every other
-   `--opt NAME=VALUE`;
+2. as a flag of `backstay run`: `--levels`, `--every`, `--interval`, `--dir`, `--nodes`, `--spares`, `--kill`, and for
+   every other `--opt NAME=VALUE`;
 3. as a variable: `BACKSTAY_` and the name in capitals, dots as underscores: `BACKSTAY_SHARED_LAYOUT=one-file`.
 
 `backstay run` gives its flags on as variables. An option or a `BACKSTAY_` variable that does not exist is refused, and

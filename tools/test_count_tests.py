@@ -1,5 +1,7 @@
 """Facts about tools/count_tests.py."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import count_tests

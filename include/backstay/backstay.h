@@ -1,4 +1,4 @@
-/* backstay for C: the same verbs as in C++, with codes instead of exceptions.
+/* backstay for C: the same verbs as in C++ (without rollback()), with codes instead of exceptions.
  *
  *   backstay_session* run = NULL;
  *   backstay_error error;
@@ -88,6 +88,14 @@ BACKSTAY_EXPORT int backstay_open_world(int argc, char** argv, const char* const
 BACKSTAY_EXPORT void backstay_close(backstay_session* session);
 /** The same; 1 where it does nothing, and the session stays open. What the Fortran module calls. */
 BACKSTAY_EXPORT int backstay_close_fortran(backstay_session* session);
+
+/** The program calls MPI past this library, as what is written in Fortran or for an interpreter: said before a session
+ * is opened, init() beside spares is refused, and communicators that nobody saw made are looked for when a rank is
+ * lost. What the Fortran module calls. */
+BACKSTAY_EXPORT void backstay_calls_are_unseen(void);
+/** Why something failed in a call that did not come here: backstay_loop says it where its body ends for that. What the
+ *  Fortran module calls. */
+BACKSTAY_EXPORT void backstay_keep_failure(const char* sentence);
 
 BACKSTAY_EXPORT int backstay_rank(const backstay_session* session, int* rank, backstay_error* error);
 BACKSTAY_EXPORT int backstay_size(const backstay_session* session, int* size, backstay_error* error);
@@ -260,19 +268,23 @@ BACKSTAY_EXPORT int backstay_end(backstay_session* session, backstay_error* erro
 
 /* ---- checkpoint and resume ----------------------------------------------------------------------------------- */
 
-/** What a call of checkpoint did: backstay::Outcome. The same on every rank. */
+/** What a call of checkpoint did: backstay::Outcome. The same on every rank, but BACKSTAY_FAILED. */
 typedef enum backstay_outcome {
   BACKSTAY_NOT_DUE = 0, /**< nothing was due */
-  BACKSTAY_TAKEN = 1,   /**< captured; it becomes durable in the background */
+  BACKSTAY_TAKEN = 1,   /**< captured; the background makes it durable, or gives it up: backstay_status says why */
   BACKSTAY_SKIPPED = 2, /**< due, but an earlier one is still in flight and the policy is `skip` */
-  BACKSTAY_FAILED = 3,  /**< due, but could not be captured; backstay_status has the sentence */
-  BACKSTAY_STOP = 4     /**< a signal asked the job to end, and a last checkpoint was taken: leave the loop */
+  BACKSTAY_FAILED = 3,  /**< MPI failed, or an earlier one did not settle within the option timeout */
+  BACKSTAY_STOP = 4     /**< a signal asked the job to end, and a last checkpoint was taken (where it failed,
+                             backstay_status says why): leave the loop */
 } backstay_outcome;
 
 /** Takes a checkpoint if one is due. Returns after the capture; no barrier. `outcome` may be NULL. */
 BACKSTAY_EXPORT int backstay_checkpoint(backstay_session* session, int* outcome, backstay_error* error);
 /** Takes one now; waits for staging memory if an earlier one is still in flight. `outcome` may be NULL. */
 BACKSTAY_EXPORT int backstay_checkpoint_now(backstay_session* session, int* outcome, backstay_error* error);
+/** The same two from a function that is none of the program's own: what the Fortran module calls. */
+BACKSTAY_EXPORT int backstay_checkpoint_fortran(backstay_session* session, int* outcome, backstay_error* error);
+BACKSTAY_EXPORT int backstay_checkpoint_now_fortran(backstay_session* session, int* outcome, backstay_error* error);
 
 /** What resume found. The same on every rank. */
 typedef struct backstay_resumed {

@@ -448,8 +448,9 @@ class BACKSTAY_EXPORT Session {
   Outcome checkpoint();
   /// Takes one now; waits for staging memory if an earlier one is still in flight.
   Outcome checkpoint(Now);
-  /// Puts back the newest whole line, if there is one. Code::mismatch and Code::version before any memory is touched,
-  /// unless memory that changes its size turns out too small; Code::corrupt: no line can be put back.
+  /// Puts back the newest whole line, if there is one. Code::mismatch and Code::version before any memory is touched
+  /// but that of static regions, unless memory that changes its size turns out too small; Code::corrupt: no line can be
+  /// put back.
   Resumed resume();
   /// Runs `body`; when it (or a call inside) throws through rollback() of this session, runs it again from its
   /// start, where resume() puts back the newest line. What the body has protected is no longer protected then.

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "api/options.h"
+#include "backstay/backstay.h"
 #include "backstay/backstay.hpp"
 #include "base/result.h"
 #include "check/place.h"
@@ -560,6 +561,7 @@ NB_MODULE(_core, m) {
   // A session that the program never closed is closed at exit, and its object may outlive the module.
   nb::set_leak_warnings(false);
   nb::register_exception_translator(raise_error);
+  backstay_calls_are_unseen();  // mpi4py calls MPI past this library
   add_enums(m);
   add_types(m);
   add_session(m);

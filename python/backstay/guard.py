@@ -15,6 +15,7 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 MARK = "_BACKSTAY_RUN_ID"  # not BACKSTAY_...: the library refuses what looks like an option and is none
@@ -41,6 +42,19 @@ def rank_processes(run_id: str) -> dict[int, int]:
     processes = job_processes(run_id)
     ranks = {pid: rank for pid, env in processes.items() if (rank := _rank_of(env)) is not None}
     return {rank: pid for pid, rank in ranks.items() if ranks.get(_parent(pid)) != rank}
+
+
+def who_catch(number: int, tops: Iterable[int], run_id: str) -> list[int]:
+    """Of each of these processes and of what it has started, the topmost that catches the signal; itself if none does.
+    The shell of a script that starts the application does not, and would die of it."""
+    below: dict[int, list[int]] = {}
+    for pid in job_processes(run_id):
+        below.setdefault(_parent(pid), []).append(pid)
+
+    def those_of(pid: int) -> list[int]:
+        return [pid] if _catches(pid, number) else [found for child in below.get(pid, []) for found in those_of(child)]
+
+    return [found for top in tops for found in those_of(top) or [top]]
 
 
 def end_all(run_id: str, seconds: float = 10.0) -> int:
@@ -75,6 +89,15 @@ def _rank_of(environment: dict[str, str]) -> int | None:
         if environment.get(name, "").isdigit():
             return int(environment[name])
     return None
+
+
+def _catches(pid: int, number: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(errors="replace")
+    except OSError:
+        return False
+    caught = next((line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")), "0")
+    return bool(int(caught, 16) >> (number - 1) & 1)
 
 
 def _parent(pid: int) -> int:

@@ -122,7 +122,10 @@ class History:
 
 def named_sessions(directory: Path) -> list[Path]:
     """Where sessions with a name have left events, below the directory of the job."""
-    return sorted(path.parent for pattern in ("*", "*/*") for path in directory.glob(f"{pattern}/events.jsonl"))
+    try:
+        return sorted(path.parent for pattern in ("*", "*/*") for path in directory.glob(f"{pattern}/events.jsonl"))
+    except OSError:  # it cannot be looked at now
+        return []
 
 
 def read_history(directory: Path) -> History | None:

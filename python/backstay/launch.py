@@ -66,12 +66,13 @@ class Report:
     launches: list[Launch]
 
 
-def run_job(job: Job) -> Report:
+def run_job(job: Job, is_last: bool = True) -> Report:
     """Runs the job to its end. Must be called from the main thread. When it returns no process of the job is left,
-    and none stays behind either if this process is killed. A Problem if another run has the directory."""
+    and none stays behind either if this process is killed. A Problem if another run has the directory. `is_last`: this
+    process ends with what became of it."""
     check(job)
     run_id = uuid.uuid4().hex
-    with locked_for_run(job.directory), Signals() as signals, Guard(run_id) as scratch:
+    with locked_for_run(job.directory), Signals(is_last) as signals, Guard(run_id) as scratch:
         return Supervisor(job, run_id, signals, scratch).run()
 
 
@@ -158,7 +159,7 @@ def newest_line(job: Job) -> int:
     """The newest whole line that is seen from here, lines of nodes elsewhere not among them; 0: none."""
     try:
         line = newest_whole(read_lines(open_directory(job.session_directory())))
-    except Problem:
+    except (Problem, OSError):  # a directory that cannot be looked at now says nothing of the job
         return 0
     return line.number if line else 0
 
@@ -192,7 +193,9 @@ class Guard:
     def __enter__(self) -> Path:
         scratch = tempfile.mkdtemp(prefix="backstay-")
         command = [sys.executable, "-I", "-S", guard.__file__, self._run_id, scratch]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+        # Of a run inside another one, which is ended with that: its guard outlives it.
+        free = {name: value for name, value in os.environ.items() if name != guard.MARK}
+        self._process = subprocess.Popen(command, env=free, stdin=subprocess.PIPE, start_new_session=True)
         return Path(scratch)
 
     def __exit__(self, *_: object) -> None:
@@ -204,18 +207,22 @@ class Guard:
 
 
 class Signals:
-    """Signals as something to wait for, together with the end of a child. Main thread only. Behind it they are passed
-    over: what has been said of the job's end stays true until this process has ended with that status."""
+    """Signals as something to wait for, together with the end of a child. Main thread only. Behind the last job they
+    are passed over: what has been said of its end stays true until this process has ended with that status."""
 
     ASKED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
+
+    def __init__(self, is_last: bool = True):
+        self._is_last = is_last
 
     def __enter__(self):
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
         self._old = signal.signal(signal.SIGCHLD, lambda *_: None)
-        for number in self.ASKED:
+        self._old_ones = {number: signal.getsignal(number) for number in self.ASKED}
+        for number, handler in self._old_ones.items():
             # What was ignored stays ignored: that is how nohup works.
-            if signal.getsignal(number) is not signal.SIG_IGN:
+            if handler is not signal.SIG_IGN:
                 signal.signal(number, lambda *_: None)
         self._old_descriptor = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         return self
@@ -223,8 +230,8 @@ class Signals:
     def __exit__(self, *_: object) -> None:
         signal.set_wakeup_fd(self._old_descriptor)
         signal.signal(signal.SIGCHLD, self._old)
-        for number in self.ASKED:
-            signal.signal(number, signal.SIG_IGN)
+        for number, handler in self._old_ones.items():
+            signal.signal(number, signal.SIG_IGN if self._is_last else handler)
         os.close(self._read)
         os.close(self._write)
 
@@ -253,7 +260,8 @@ class FirstEnd:
         most = self.MOST if limit == resource.RLIM_INFINITY else min(self.MOST, limit // 4)
         for pid in processes if len(processes) <= most else ():
             if self.time is None and pid not in self._descriptors:
-                with contextlib.suppress(OSError):  # it has ended already, or this system has none of them
+                # It has ended already, or this system, or this Python, has none of them.
+                with contextlib.suppress(OSError, AttributeError):
                     self._descriptors[pid] = os.pidfd_open(pid)
 
     def descriptors(self) -> Iterable[int]:
@@ -305,6 +313,10 @@ class Relay:
             thread.join(timeout=self.PATIENCE)
             while thread.is_alive() and self._writing and not give_up(0.2):
                 pass
+
+    def is_waiting(self) -> bool:
+        """For a reader that takes nothing."""
+        return bool(self._writing)
 
     def _copy(self, pipe: object, descriptor: int) -> None:
         while chunk := os.read(pipe.fileno(), 65536):
@@ -644,7 +656,7 @@ class Supervisor:
                 self._first_end.watch(ranks)
             if self._job.spares:
                 ranks_seen = self._look_for_ranks(ranks_seen, process)
-            if self._job.hang and self._are_new_events(sizes):
+            if self._job.hang and (self._are_new_events(sizes) or relay.is_waiting()):
                 events_time = time.monotonic()
             quiet = time.monotonic() - max(relay.last_time, events_time)
             if self._job.hang and quiet > self._job.hang and self._kill_deadline is None:
@@ -763,7 +775,8 @@ class Supervisor:
         if self._job.launcher.kind == "none":
             ranks = [process.pid]
         if len(ranks) >= self._job.processes() - self._repaired_since(self._offset):
-            guard.send(ranks, signal.SIGUSR1 if number == signal.SIGUSR1 else signal.SIGTERM)
+            passed_on = signal.SIGUSR1 if number == signal.SIGUSR1 else signal.SIGTERM
+            guard.send(guard.who_catch(passed_on, ranks, self._run_id), passed_on)
         else:  # some are on other machines: every launcher passes this signal on to all ranks, and none acts on it
             guard.send([process.pid], signal.SIGUSR1)
 

@@ -433,7 +433,8 @@ class Session:
                 moving.release()
 
     def checkpoint(self, now: bool = False) -> Outcome:
-        """Takes a checkpoint if one is due, or now. Returns after the capture; never a barrier."""
+        """Takes a checkpoint if one is due, or now. Returns after the capture; no barrier
+        (docs/limitations.md says when a rank waits for one that is more than a step behind)."""
         if self._tells_place:
             frame = sys._getframe(1)
             _core.set_caller(f"{frame.f_code.co_filename}:{frame.f_lineno}")

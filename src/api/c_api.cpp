@@ -11,8 +11,10 @@
 #include "backstay/session.hpp"
 #include "base/result.h"
 #include "base/thread_value.h"
+#include "check/place.h"
 #if BACKSTAY_HAVE_MPI
 #include "backstay/backstay_mpi.h"
+#include "comm/message_log.h"
 #endif
 
 struct backstay_session {
@@ -374,21 +376,53 @@ int backstay_include(backstay_session* session, MPI_Comm made, backstay_error* e
   return guarded(error, [&] { of(session, "backstay_include").include(made); });
 }
 
+namespace {
+/// MPI ends a process that turns handles into each other while it is not there.
+void require_mpi(const char* what) {
+  int begun = 0, ended = 0;
+  MPI_Initialized(&begun);
+  MPI_Finalized(&ended);
+  if (begun == 0 || ended != 0)
+    refuse(cat(what, " is of no use here, as MPI ", begun == 0 ? "was not initialised" : "has ended",
+               ": there are no communicators"));
+}
+
+MPI_Comm handle_of(MPI_Fint comm, const char* what) {
+  require_mpi(what);
+  const MPI_Comm handle = MPI_Comm_f2c(comm);
+  return handle == MPI_Comm{} ? MPI_COMM_NULL : handle;  // of a number that is none of a communicator
+}
+}  // namespace
+
 int backstay_open_fortran(MPI_Fint comm, const char* const* options, backstay_session** session,
                           backstay_error* error) {
-  return backstay_open_mpi(MPI_Comm_f2c(comm), options, session, error);
+  MPI_Comm handle = MPI_COMM_NULL;
+  const int code = guarded(error, [&] { handle = handle_of(comm, "open() with a communicator"); });
+  return code == BACKSTAY_OK ? backstay_open_mpi(handle, options, session, error) : code;
 }
 
 int backstay_comm_fortran(const backstay_session* session, MPI_Fint* comm, backstay_error* error) {
   return guarded(error, [&] {
-    given(comm, "backstay_comm_fortran", "comm") = MPI_Comm_c2f(of(session, "backstay_comm_fortran").comm());
+    const MPI_Comm handle = of(session, "backstay_comm_fortran").comm();
+    require_mpi("comm()");
+    given(comm, "backstay_comm_fortran", "comm") = MPI_Comm_c2f(handle);
   });
 }
 
 int backstay_include_fortran(backstay_session* session, MPI_Fint made, backstay_error* error) {
-  return backstay_include(session, MPI_Comm_f2c(made), error);
+  MPI_Comm handle = MPI_COMM_NULL;
+  const int code = guarded(error, [&] { handle = handle_of(made, "include()"); });
+  return code == BACKSTAY_OK ? backstay_include(session, handle, error) : code;
 }
 #endif
+
+void backstay_keep_failure(const char* sentence) { keep_failure(sentence); }
+
+void backstay_calls_are_unseen() {
+#if BACKSTAY_HAVE_MPI
+  backstay::comm::message_log::calls_are_unseen();
+#endif
+}
 
 int backstay_close_fortran(backstay_session* session) {
   bool stays_open = false;
@@ -493,6 +527,16 @@ int backstay_checkpoint_now(backstay_session* session, int* outcome, backstay_er
     const auto done = of(session, "backstay_checkpoint_now").checkpoint(backstay::now);
     if (outcome != nullptr) *outcome = static_cast<int>(done);
   });
+}
+
+int backstay_checkpoint_fortran(backstay_session* session, int* outcome, backstay_error* error) {
+  const backstay::check::BehindWrapper behind;
+  return backstay_checkpoint(session, outcome, error);
+}
+
+int backstay_checkpoint_now_fortran(backstay_session* session, int* outcome, backstay_error* error) {
+  const backstay::check::BehindWrapper behind;
+  return backstay_checkpoint_now(session, outcome, error);
 }
 
 int backstay_resume(backstay_session* session, backstay_resumed* resumed, backstay_error* error) {

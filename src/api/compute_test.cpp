@@ -594,6 +594,21 @@ TEST_F(ComputeTest, what_the_body_of_a_loop_protected_is_not_looked_at_behind_it
       << run.status().last_error;
 }
 
+TEST_F(ComputeTest, a_computation_that_the_body_of_a_loop_began_last_has_decided) {
+  Session run(alone, options());
+  run.loop([&] {
+    std::vector<double> f(10, 2);
+    run.protect("f", f);
+    const auto set = run.declare("set", {writes("f")});
+    run.resume();
+    run.checkpoint();
+    run.begin(set);
+    f.assign(10, 3);
+  });
+  run.wait();
+  EXPECT_EQ(run.status().committed, 1U) << run.status().last_error;
+}
+
 TEST_F(ComputeTest, a_rollback_goes_to_the_line_that_was_waiting) {
   std::vector<double> f(10, 2);
   int rounds = 0;

@@ -341,7 +341,7 @@ std::vector<OptionInfo> options_of_the_job() {
        "so many of the processes that were started wait, and take the places of ranks that are lost while loop() runs"},
       {"lost_rank", "throw",
        "what MPI calls inside loop() do when a rank was lost: `throw` (C++) on the way back to loop(), or `return` "
-       "MPI's error code to a program that looks at it"},
+       "MPI's error code to a program that looks at it; in C, Fortran, Python the program alone sets it"},
       {"shrink", "off",
        "a rank is lost and no spare is left: `off`: the job ends, to be started again; `on`: the ranks that are left "
        "go on with numbers anew (for programs that set up everything inside loop(); needs spares)"},
@@ -356,8 +356,8 @@ std::vector<OptionInfo> options_of_the_job() {
 std::vector<OptionInfo> options_of_the_way() {
   return {
       {"policy", "skip",
-       "due while one is in flight: `skip` it, `wait`, or `degrade` to the cheapest level; "
-       "a level passed over goes with the next that is taken"},
+       "due while one is in flight: `skip` it, `wait`, or `degrade` to the cheapest level outside memory, if there is "
+       "one; a level passed over goes with the next that is taken"},
       {"timeout", "600",
        "seconds that storage, opening, closing and a repair may take; a wait for a late rank goes on, and is said "
        "then"},

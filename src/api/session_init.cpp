@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/wire.h"
 #include "comm/message_log.h"
+#include "comm/unwinding.h"
 
 namespace backstay {
 
@@ -132,8 +133,15 @@ void Session::Impl::record(const std::function<void()>& phase) {
 }
 
 namespace {
+thread_local const void* phase_runs_in = nullptr;  ///< the frame of the function that calls it
+/// Thrown out of a call that the log does not answer; stop_replay() knows why.
+struct NotAnswered : Error {
+  NotAnswered() : Error(Code::comm, "an MPI call failed in a set-up that is answered from a log") {}
+};
+
+/// Destructors, which may free communicators, see an error and go on.
 void leave(MPI_Comm*, int*, ...) {
-  throw Error(Code::comm, "an MPI call failed in a set-up that is answered from a log");
+  if (std::uncaught_exceptions() == 0 && !comm::ends_at_noexcept(phase_runs_in)) throw NotAnswered{};
 }
 
 /// A call that the log does not answer leads out of the phase, and not on to a program that looks at no error code.
@@ -148,17 +156,25 @@ void leave_on_errors(MPI_Comm stand_in) {
 void Session::Impl::replay(const std::function<void()>& phase) {
   const MPI_Comm stand_in = value_or_throw(message_log::start_replay(logs_[phases_], user_comm));
   if (!settings_.errors_return) leave_on_errors(stand_in);
+  phase_runs_in = __builtin_frame_address(0);
   std::exception_ptr thrown;
+  std::string left_by;
   try {
     phase();
+  } catch (const NotAnswered&) {
+    thrown = std::current_exception();
+  } catch (const std::exception& e) {
+    thrown = std::current_exception();
+    left_by = cat("; the phase was left by an error: ", e.what());
   } catch (...) {
     thrown = std::current_exception();
   }
+  const bool is_its_own = thrown != nullptr && message_log::all_were_answered();
   const auto ended = message_log::stop_replay();
+  if (is_its_own || (ended && thrown)) std::rethrow_exception(thrown);
   if (!ended)
     throw Error(ended.failure().code,
-                cat("rank ", rank, " cannot be set up from its message log: ", ended.failure().what));
-  if (thrown) std::rethrow_exception(thrown);
+                cat("rank ", rank, " cannot be set up from its message log: ", ended.failure().what, left_by));
 }
 
 /// After a repair, for those who have taken places: the logs of the phases that the others have behind them.

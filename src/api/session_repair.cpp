@@ -70,6 +70,7 @@ void Session::Impl::loop(const std::function<void()>& body) {
     try {
       body();
       require_not_closed_in_body();
+      end();  // a computation that the body began ends with this, too
       require_arrival();
       if (loops_ == 1) forget_way();
       engine_->give_up_undecided(outside);

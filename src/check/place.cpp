@@ -54,7 +54,14 @@ std::string& told_caller() {
 }
 }  // namespace
 
+namespace {
+thread_local int wrappers = 0;
+}  // namespace
+
 void set_caller(std::string place) { told_caller() = std::move(place); }
+
+BehindWrapper::BehindWrapper() { ++wrappers; }
+BehindWrapper::~BehindWrapper() { --wrappers; }
 
 CodePlace place_of_caller() {
   if (!told_caller().empty()) return {told_caller(), 0, ""};
@@ -64,12 +71,13 @@ CodePlace place_of_caller() {
   const int count = backtrace(frames.data(), most);
   Dl_info own{}, info{};
   if (dladdr(reinterpret_cast<const void*>(&told_caller), &own) == 0) return {};
+  int to_pass_over = wrappers;
   for (int i = 0; i < count; ++i) {
     const auto code = reinterpret_cast<std::uintptr_t>(frames[static_cast<std::size_t>(i)]);
     if (!find(code, info) || info.dli_fbase == own.dli_fbase) continue;
     const std::string_view path = info.dli_fname;
-    // The module for Fortran calls the one for C.
-    if (!path.substr(path.rfind('/') + 1).starts_with("libbackstay")) return place_of(code - 1, 0);
+    if (path.substr(path.rfind('/') + 1).starts_with("libbackstay")) continue;
+    if (to_pass_over-- == 0) return place_of(code - 1, 0);
   }
 #endif
   return {};

@@ -22,6 +22,16 @@ CodePlace place_of_caller();
 /// For place_of_caller() in this thread, until it is called with an empty text: FILE:LINE.
 void set_caller(std::string place);
 
+/// While one lives, the caller in this thread is a function of ours inside of the program, which is passed over: of the
+/// module for Fortran, a static library.
+class BehindWrapper {
+ public:
+  BehindWrapper();
+  ~BehindWrapper();
+  BehindWrapper(const BehindWrapper&) = delete;
+  BehindWrapper& operator=(const BehindWrapper&) = delete;
+};
+
 /// "at PROGRAM+0xOFFSET, in FUNCTION".
 std::string describe(const CodePlace& place);
 

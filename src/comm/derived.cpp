@@ -112,8 +112,8 @@ int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm* made) {
 }
 
 int MPI_Comm_idup(MPI_Comm comm, MPI_Comm* made, MPI_Request* request) {
-  const auto real = [&] { return PMPI_Comm_idup(comm, made, request); };
-  if (quiet()) return unseen(comm, real);
+  const auto real = [&] { return unseen(comm, [&] { return PMPI_Comm_idup(comm, made, request); }); };
+  if (quiet()) return real();
   return logged_start({"MPI_Comm_idup", comm, "", {}, Use::starts}, request, real,
                       {.name = "MPI_Comm_idup", .from = comm, .made = made});
 }

@@ -15,9 +15,10 @@
 
 namespace backstay::comm::message_log {
 
-/// The program calls MPI through this library: it came to MPI_Init that way. Not so in Python where mpi4py was imported
-/// first, nor for what is called from Fortran.
+/// The program calls MPI through this library: it came to MPI_Init that way, and nobody has said that it does not.
 bool can_record();
+/// It does not, as what is written in Fortran or for an interpreter, also where a session has called MPI_Init for it.
+void calls_are_unseen();
 
 /// From here on what this thread receives in `workers`, in communicators made from it meanwhile, and in MPI_COMM_SELF,
 /// is recorded. Local. One recording or replay at a time in a process; this thread ends it. A call in a communicator
@@ -37,6 +38,8 @@ Result<Bytes> stop_recording();
 /// buffers alone, makes no communicator or request (their handles are null), and says of polls that they are done, so
 /// that no loop waits for ever. The handler may throw.
 Result<MPI_Comm> start_replay(ByteView log, MPI_Comm workers = MPI_COMM_NULL);
+/// Every call of this thread's replay was answered until now.
+bool all_were_answered();
 /// Ends it, whatever happened in it. Code::mismatch: the phase made other calls than those in the log, or fewer; the
 /// sentence says which. That communicator, and what is left of those made from it, stand for nothing any more: calls in
 /// them fail, but MPI_Comm_free of the latter.

@@ -1,5 +1,6 @@
 // The protocol among ranks: levels, damage, refusals, what is retired.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
@@ -29,6 +30,17 @@ TEST_F(EngineTest, every_level_and_layout_comes_back_on_any_number_of_ranks) {
     write(4, {config}, {1, 2, 3});
     for (int ranks : {4, 2, 3, 6}) expect_found(ranks, {config}, 3);
   }
+}
+
+TEST_F(EngineTest, one_rank_may_read_more_files_than_a_process_may_have_open) {
+  const std::vector<LevelConfig> levels{level(LevelKind::shared)};
+  write(100, levels, {1});
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{95, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  expect_found(1, levels, 1);
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST_F(EngineTest, a_lost_node_comes_back_from_its_partner) {

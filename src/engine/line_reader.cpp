@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <map>
 #include <new>
 #include <optional>
@@ -20,6 +21,8 @@ namespace backstay::engine {
 
 namespace {
 constexpr int transfer_tag = 3;
+/// Files at once, of a line. A few ranks may read what thousands have written, and a process may often open 1024.
+constexpr std::size_t most_open = 64;
 
 /// Files that were found bad: (file of the manifest, source).
 using BadFiles = std::map<std::pair<std::size_t, catalog::Source>, std::string>;
@@ -72,7 +75,7 @@ class LineReader {
   /// Chooses a source for every file, those known to be bad left out. False: some file has none left.
   bool choose(const BadFiles& bad) {
     chosen_.clear();
-    readers_.clear();
+    close_all();
     for (std::size_t f = 0; f < line_.sources.size(); ++f) {
       const auto& all = line_.sources[f];
       const auto it = std::find_if(all.begin(), all.end(), [&](const auto& s) { return !bad.contains({f, s}); });
@@ -87,8 +90,7 @@ class LineReader {
 
   /// Collective: every file's table, read by one rank that can, given to all. Files that cannot be read go to `bad`.
   Result<bool> share_tables(BadFiles& bad) {
-    readers_.clear();  // plan_from_own_file() has read rows of this rank alone
-    readers_.resize(chosen_.size());
+    close_all();  // plan_from_own_file() has read rows of this rank alone
     WireWriter mine;
     for (std::size_t f = 0; f < chosen_.size(); ++f) {
       if (reading_rank(f) != comm_.rank()) continue;
@@ -215,11 +217,22 @@ class LineReader {
 
   Result<void> open(std::size_t f, std::optional<int> only_rank = {}) {
     if (readers_[f]) return {};
+    if (opened_.size() == most_open) {
+      readers_[opened_.front()].reset();
+      opened_.pop_front();
+    }
     auto reader = DataReader::open(*level_.store, catalog::line_dir(level_.name, line_.line) + "/" + chosen_[f].name,
                                    line_.manifest.files[f], line_.manifest.job, line_.line, only_rank);
     if (!reader) return reader.failure();
     readers_[f] = std::make_unique<DataReader>(std::move(*reader));
+    opened_.push_back(f);
     return {};
+  }
+
+  void close_all() {
+    readers_.clear();
+    readers_.resize(chosen_.size());
+    opened_.clear();
   }
 
   bool needs_others(const std::vector<RegionPlan>& plans) const {
@@ -345,7 +358,8 @@ class LineReader {
   const Topology& topology_;
   comm::Comm& comm_;
   std::vector<catalog::Source> chosen_;
-  std::vector<std::unique_ptr<DataReader>> readers_;
+  std::vector<std::unique_ptr<DataReader>> readers_;  ///< by file; of those in opened_
+  std::deque<std::size_t> opened_;                    ///< the longest open first
   std::vector<format::Table> tables_;
   std::map<std::pair<std::size_t, std::size_t>, Bytes> fetched_;
   Bytes scratch_;

@@ -119,6 +119,20 @@ def test_a_rank_of_a_program_in_fortran_is_replaced(prefix, programs, tmp_path):
     assert "sum 20100" in ended.stdout and "rank 1 was lost; spare 3" in ended.stderr
 
 
+@needs_fortran
+@needs_mpi
+def test_init_beside_spares_is_refused_in_fortran_which_calls_mpi_past_the_library(prefix, programs, tmp_path):
+    mpirun = shutil.which("mpirun")
+    if not packages(prefix) or mpirun is None or find(mpirun, 2).kind != "openmpi":
+        pytest.skip("this MPI cannot go on after the loss of a rank, or there is no command line")
+    command = [sys.executable, "-m", "backstay", "run", "--dir", tmp_path / "ck", "-n", "1", "--spares", "1", "--"]
+    ended = subprocess.run(
+        [str(word) for word in [*command, *programs["fortran"], "inits", tmp_path]],
+        env=environment(PYTHONPATH=packages(prefix)), capture_output=True, text=True, timeout=LIMIT, check=False,
+    )  # fmt: skip
+    assert "not so" not in ended.stderr and "init() cannot record the messages" in ended.stdout, ended
+
+
 @needs_mpi
 def test_compiler_wrapper_and_two_flags_are_enough(prefix, tmp_path):
     wrapper = cached("MPI_C_COMPILER")

@@ -150,26 +150,27 @@ class Kill:
     removed: frozenset[int] = field(default_factory=frozenset)  # nodes whose directories are gone
 
 
-def of_workers(kills: list[Kill], shape: Shape) -> list[Kill]:
-    """The same without spares that were surely waiting: the first that lives may have taken the place of each lost, and
-    in racks any."""
+def of_workers(kills: list[Kill], shape: Shape) -> tuple[list[Kill], set[int]]:
+    """The same without spares that were surely waiting, and who may work behind them. The first that lives may have
+    taken the place of each lost, and in racks any."""
     out = []
     working, waiting = set(range(shape.ranks)), list(range(shape.ranks, shape.processes))
     for kill in kills:
         hit = kill.numbers & working
         waiting = [number for number in waiting if number not in kill.numbers]
         taken = len(waiting) if hit and shape.levels.racks else len(hit)
-        working |= set(waiting[:taken])
+        working = (working - hit) | set(waiting[:taken])
         waiting = waiting[taken:]
         out.append(Kill(kill.began, kill.ended, frozenset(hit), kill.removed))
-    return out
+    return out, working
 
 
 class Lines:
     """What is known of a job's lines, event after event."""
 
     def __init__(self, kills: list[Kill], shape: Shape):
-        self.kills, self.shape = of_workers(kills, shape), shape
+        self.all_kills, self.shape = kills, shape
+        self.kills, _ = of_workers(kills, shape)
         self.newest: dict[str, int] = {}  # by level
         self.opened: dict[str, float] = {}  # when the session that wrote it was
         self.open_since = 0.0
@@ -180,10 +181,18 @@ class Lines:
         hit = [number for kill in self.kills if kill.ended > since and kill.began <= now for number in kill.numbers]
         return len(self.shape.units_of(level, hit))
 
+    def bears(self, level: str) -> int:
+        """Units that its newest line bears. Who is left, with the option shrink, may all be in one: "has no parity"."""
+        before = [kill for kill in self.all_kills if kill.began <= self.opened[level]]
+        _, workers = of_workers(before, self.shape)
+        is_in_one = self.shape.shrink and len(self.shape.units_of(level, workers)) <= 1
+        return 0 if is_in_one and level.startswith("memory") else self.shape.levels.bears[level]
+
     def bearing(self, now: float) -> dict[str, int]:
         """The newest lines, by level, that the losses until now cannot have ended."""
-        bears = self.shape.levels.bears
-        return {level: line for level, line in self.newest.items() if line and self.lost(level, now) <= bears[level]}
+        return {
+            level: line for level, line in self.newest.items() if line and self.lost(level, now) <= self.bears(level)
+        }
 
     def take(self, event: dict) -> str:
         """What is wrong with it."""

@@ -2,7 +2,7 @@
 // Rank 0 prints "hash H" at the end; every process that works prints "phases N", how many it has run.
 //
 // SETTER_DIES=PROCESS,PLACE[;...]: that process is killed there: 1, 2 before the messages of the first or second phase,
-// 11, 12 between them, 21 between the two, 100 + S at step S.
+// 5 in wait_in_idup(), 11, 12 between them, 21 between the two, 100 + S at step S.
 // SETTER_DOES=...: something that does not belong there, see below.
 #include <signal.h>
 
@@ -62,6 +62,35 @@ std::vector<std::uint64_t> make_table(MPI_Comm comm, int phase) {
   return table;
 }
 
+/// A communicator of half of the ranks, as the member of an object that frees it.
+struct Held {
+  explicit Held(MPI_Comm all) {
+    int rank = 0;
+    MPI_Comm_rank(all, &rank);
+    MPI_Comm_split(all, rank / 2, rank, &comm);
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  ~Held() { MPI_Comm_free(&comm); }
+  MPI_Comm comm = MPI_COMM_NULL;
+};
+
+/// Rank 3 waits for rank 2 in a duplicate that nobody has seen the making of, rank 2 for rank 1, which may be lost.
+void wait_in_idup(MPI_Comm comm) {
+  const Held half(comm);
+  int rank = 0, x = 0;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm copy = MPI_COMM_NULL;
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Comm_idup(half.comm, &copy, &request);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  die_at(5);
+  if (rank == 1) MPI_Send(&x, 1, MPI_INT, 2, 7, comm);
+  if (rank == 2) MPI_Recv(&x, 1, MPI_INT, 1, 7, comm, MPI_STATUS_IGNORE);
+  MPI_Barrier(copy);
+  MPI_Comm_free(&copy);
+}
+
 /// What a first phase may not do, or is told of.
 void misbehave(backstay::Session& run) {
   if (does("window")) {
@@ -81,6 +110,28 @@ void misbehave(backstay::Session& run) {
   if (does("loop")) run.loop([] {});
   if (does("init")) run.init([] {});
   if (does("throw")) throw std::runtime_error("the mesh is not there");
+  const bool is_replacement = process() >= run.size();
+  if (does("throw alone") && is_replacement) throw std::runtime_error("the mesh is not on this node");
+  if (does("throw while holding") || does("call while holding")) {
+    const Held half(run.comm());
+    if (does("call while holding") && is_replacement) MPI_Bcast(nullptr, 0, MPI_INT, 0, half.comm);
+    if (is_replacement) throw std::runtime_error("the mesh is not on this node");
+    MPI_Barrier(half.comm);
+  }
+#if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
+  if (does("partitioned")) {
+    int x = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Psend_init(&x, 1, 1, MPI_INT, (run.rank() + 1) % run.size(), 1, run.comm(), MPI_INFO_NULL, &request);
+    MPI_Request_free(&request);
+  }
+#endif
+  if (does("persistent")) {
+    static int x = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Send_init(&x, 1, MPI_INT, (run.rank() + 1) % run.size(), 1, run.comm(), &request);
+  }
+  if (does("idup")) wait_in_idup(run.comm());
   // A replacement that finds another input than the first one had.
   if (does("more") && process() >= run.size()) MPI_Barrier(run.comm());
 }

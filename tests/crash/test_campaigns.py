@@ -1,5 +1,6 @@
 """What the campaigns of `./dev campaign` go by. Their small sizes are in tests/campaigns."""
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -275,6 +276,15 @@ def test_a_job_may_say_that_no_line_is_left_only_if_every_level_has_lost_more_th
     racks, files = Shape(5, 2, IN_BOTH), lines_of(("local2", 6), ("local", 7))
     assert has_a_line(files, [at(1, 0, 1, 2, 3)], racks) and not has_a_line(files, [at(1, 1, 3, 4)], racks)
     assert has_a_line([], [at(1, 1)], racks) and not has_a_line([], [at(1, 1, 2)], racks)
+
+
+def test_who_is_left_on_one_node_has_no_parity():
+    shape, kills = Shape(4, 1, "memory, two a node", shrink=True), [at(1, 2, 3), at(3, 4), at(5, 0)]  # 0, 1; 2, 3; 4
+    of_three = [*lines_of(), back(2, 0), {"event": "commit", "line": 4, "level": "memory"}]
+    of_two = [*of_three, back(4, 4), {"event": "commit", "line": 5, "level": "memory"}]
+    assert has_a_line(of_three, kills[:2], shape) and "line 4" in older_line([*of_three, back(4, 3)], kills, shape)
+    assert not has_a_line(of_two, kills, shape) and older_line([*of_two, back(6, 4)], kills, shape) == ""
+    assert has_a_line(of_two, kills, dataclasses.replace(shape, shrink=False))
 
 
 def test_files_are_lost_with_more_directories_than_a_level_bears():

@@ -94,6 +94,8 @@ def test_a_rank_that_is_lost_between_phases_is_set_up_by_the_log_of_the_first(tm
         ("init", "init() was called inside init()"),
         ("init inside", "init() was called inside loop()"),
         ("throw", "the mesh is not there"),
+        ("partitioned", "partitioned communication cannot be used in a job with spares"),
+        ("persistent", "the phase leaves a request behind that MPI_Send_init made"),
     ],
 )
 def test_what_does_not_belong_in_a_phase_is_said(tmp_path, monkeypatch, does, sentence):
@@ -117,6 +119,28 @@ def test_a_replacement_that_makes_other_calls_is_told_so(tmp_path, monkeypatch):
     ended = start(tmp_path, monkeypatch, does="more", dies="2,150")
     assert ended.returncode != 0
     assert "MPI_Barrier" in ended.stderr
+
+
+@needs_ulfm
+@pytest.mark.parametrize(
+    "does, sentences",
+    [
+        ("throw alone", ["setter: the mesh is not on this node"]),
+        ("throw while holding", ["left by an error: the mesh is not on this node", "MPI_Comm_free"]),
+        ("call while holding", ["is MPI_Bcast", "in its recording it was MPI_Barrier"]),
+    ],
+)
+def test_the_error_of_a_replacement_in_its_phase_is_said(tmp_path, monkeypatch, does, sentences):
+    ended = start(tmp_path, monkeypatch, does=does, dies="2,150")
+    assert ended.returncode != 0
+    assert all(sentence in ended.stderr for sentence in sentences), ended.stderr
+    assert "terminate called" not in ended.stderr and "fewer MPI calls" not in ended.stderr, ended.stderr
+
+
+@needs_ulfm
+def test_a_loss_in_a_phase_reaches_who_waits_in_a_duplicate_that_nobody_saw_made(tmp_path, monkeypatch, undisturbed):
+    ended = start(tmp_path, monkeypatch, does="idup", dies="1,5")
+    assert result(ended) == undisturbed
 
 
 @needs_ulfm

@@ -469,6 +469,15 @@ def test_arrays_that_fortran_allocates_are_found(tmp_path, monkeypatch):
     assert state["paste"] == 'call run%protect("NAME", backstay_data(NAME))'
 
 
+def test_two_calls_of_checkpoint_in_fortran_are_two_places(tmp_path, monkeypatch):
+    program = planted("planted_fortran")
+    monkeypatch.chdir(tmp_path)
+    ended = command("advise", "--steps", "3", "--json", "--", program, "twice")
+    scratch = line_of("scratch", "planted_fortran.f90")
+    what = {a["what"] for place in ended.json["places"] for a in place["allocated"] if a["where"].endswith(scratch)}
+    assert what == {"overwritten first", "read first"}, ended
+
+
 def test_arrays_below_the_size_that_is_asked_for_are_not_listed(tmp_path, monkeypatch):
     program = planted("planted_c")
     monkeypatch.chdir(tmp_path)

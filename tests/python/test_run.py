@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from backstay.job import Job
-from backstay.launch import Relay, newest_line
+from backstay.launch import Relay, Signals, newest_line
 from backstay.mpirun import Launcher, find
 from writer import Checkpoint
 
@@ -90,6 +90,11 @@ if stop:
             file.write('{{"time": 0, "event": "stop"}}\\n')
 sys.exit(int(how[5:]) if how.startswith("exit:") else 0)
 '''
+
+
+STARTS = "import sys; from backstay.cli import main; sys.exit(main())"
+# `backstay run` where there is no launcher.
+ALONE = [sys.executable, "-c", "import shutil; shutil.which = lambda *_, **__: None; " + STARTS]
 
 
 @pytest.fixture(params=["openmpi", "mpich"])
@@ -602,6 +607,28 @@ def test_application_is_found_in_the_current_directory(tmp_path, app):
     assert run(tmp_path, "-n", 1, "beside", 1, "--flag-of-the-app").returncode == 0
 
 
+def below_a_script(app):
+    """The application, started by a shell that stays."""
+    script = app.with_name("script")
+    script.write_text(f'#!/bin/sh\n{app} "$@"\nexit $?\n')
+    script.chmod(0o755)
+    return script
+
+
+@pytest.mark.parametrize("command", ["launcher", "alone"])
+def test_signal_reaches_the_application_below_a_script(tmp_path, app, launcher, command):
+    words, ranks = (["-n", 2, "--mpirun", launcher, "--"], 2) if command == "launcher" else (["--"], 1)
+    process = start_into_a_pipe(
+        tmp_path, COMMAND if ranks == 2 else ALONE, [*words, below_a_script(app), 100000], subprocess.PIPE
+    )
+    pids(tmp_path, ranks)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0, said
+    assert len(list((tmp_path / "ck").glob("stopped-*-by-15"))) == ranks
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_signal_reaches_every_rank_and_the_job_is_not_relaunched(tmp_path, app, launcher, number):
     process = start(tmp_path, "-n", 2, "--mpirun", launcher, "--", app, 100000)
@@ -643,6 +670,19 @@ def test_signal_between_two_launches_ends_the_job(tmp_path, app):
     assert len(events(tmp_path, "launch")) == 1
 
 
+@pytest.mark.parametrize("is_last", [False, True])
+def test_signals_behind_a_job_are_passed_over_only_where_the_process_ends_with_it(is_last):
+    of_this_process = {number: signal.signal(number, signal.SIG_DFL) for number in Signals.ASKED}
+    try:
+        with Signals(is_last):
+            assert all(callable(signal.getsignal(number)) for number in Signals.ASKED)
+        behind = {signal.getsignal(number) for number in Signals.ASKED}
+        assert behind == {signal.SIG_IGN if is_last else signal.SIG_DFL}
+    finally:
+        for number, handler in of_this_process.items():
+            signal.signal(number, handler)
+
+
 def test_second_interrupt_kills_a_deaf_job(tmp_path, app, launcher):
     process = start(tmp_path, "-n", 2, "--mpirun", launcher, "--", app, 100000, "deaf")
     ranks = pids(tmp_path, 2)
@@ -662,6 +702,56 @@ def test_hanging_launch_counts_as_a_failure(tmp_path, app, launcher):
     assert "rank 0 starts at 10" in process.stdout
 
 
+def test_a_job_that_waits_for_the_reader_of_its_output_does_not_hang(tmp_path, app):
+    process = start_into_a_pipe(tmp_path, ALONE, ["--hang", 1.5, "--", app, 60, "chatty"], subprocess.PIPE)
+    time.sleep(5)  # nobody reads, and 300 kB do not fit into a pipe
+    _, said = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0 and not events(tmp_path, "hang"), said
+
+
+def test_a_run_inside_another_one_leaves_nothing_behind(tmp_path, app):
+    script = tmp_path / "workflow.sh"
+    script.write_text(f"#!/bin/sh\n{shlex.join(COMMAND)} run --dir inner -n 2 -- {app} 100000 deaf\nexit $?\n")
+    script.chmod(0o755)
+    (tmp_path / "ck").mkdir()
+    process = start_into_a_pipe(tmp_path, ALONE, ["--", script], subprocess.PIPE)
+    inner = [tmp_path / "inner" / f"pid-{rank}" for rank in range(2)]
+    assert wait_until(lambda: all(file.exists() and file.read_text() for file in inner))
+    ranks = [int(file.read_text()) for file in inner]
+    process.kill()
+    assert wait_until(lambda: not any(map(alive, ranks)))
+
+
+def test_a_python_without_descriptors_of_processes_launches_too(tmp_path, app, launcher):
+    command = [sys.executable, "-c", "import os; os.__dict__.pop('pidfd_open', None); " + STARTS]
+    words = ["-n", 2, "--mpirun", launcher, "--", app, 12]
+    done = start_into_a_pipe(tmp_path, command, words, subprocess.PIPE)
+    _, said = done.communicate(timeout=LIMIT)
+    assert done.returncode == 0, said
+
+
+# Every look at the job's directory fails, as on a file server that is away for a moment, once the job has begun.
+AWAY = """
+import errno, pathlib
+def fails(call):
+    def failing(path, *rest):
+        if path.name == "ck" and (path.parent / "away").exists():
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return call(path, *rest)
+    return failing
+pathlib.Path.is_dir, pathlib.Path.glob = fails(pathlib.Path.is_dir), fails(pathlib.Path.glob)
+"""
+
+
+def test_a_directory_that_cannot_be_looked_at_for_a_moment_is_no_end_of_the_job(tmp_path, app):
+    command = [sys.executable, "-c", AWAY + STARTS]
+    process = start_into_a_pipe(tmp_path, command, ["-n", 1, "--hang", 30, "--", app, 100], subprocess.PIPE)
+    pids(tmp_path, 1)
+    (tmp_path / "away").touch()
+    _, said = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0, said
+
+
 def test_nothing_is_left_when_run_itself_is_killed(tmp_path, app, launcher):
     process = start(tmp_path, "-n", 2, "--mpirun", launcher, "--", app, 100000, "deaf")
     ranks = pids(tmp_path, 2)
@@ -678,11 +768,6 @@ def test_nothing_is_left_when_the_launcher_is_killed(tmp_path, app, launcher):
     os.kill(top, signal.SIGKILL)
     assert process.wait(timeout=LIMIT) == 128 + signal.SIGKILL
     assert not any(alive(pid) for pid in ranks)
-
-
-# `backstay run` where there is no launcher.
-WITHOUT = "import shutil, sys; shutil.which = lambda *_, **__: None; from backstay.cli import main; sys.exit(main())"
-ALONE = [sys.executable, "-c", WITHOUT]
 
 
 def start_into_a_pipe(tmp_path, command, words, stderr):

@@ -201,7 +201,7 @@ def _run(
     tell()
     tell(f"$ {command_line(job, tgv)}", "bold")
     started = time.monotonic()
-    report = run_job(job)
+    report = run_job(job, is_last=False)
     if report.reason != "done":
         raise Failure(f"The {name} run did not end well (status {report.status}, {report.reason}): see above.")
     return Run(name, job.directory, csv, report, time.monotonic() - started, _events(job.directory))

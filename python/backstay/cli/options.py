@@ -14,8 +14,9 @@ def options(
     name: Annotated[Optional[str], typer.Argument(metavar="WORD", help="Only those with this word in them.")] = None,
     as_json: common.JsonOption = False,
 ) -> None:
-    """Each can be given to the constructor by its name, to `backstay run` as --opt NAME=VALUE, or as the variable shown
-    here. The constructor wins over the variable. Asks the compiled library, so that the answer is that of this version.
+    """Each can be given to the constructor by its name, to `backstay run` as --opt NAME=VALUE (dir, nodes, spares and
+    kill as --dir and so on), or as the variable shown here. The constructor wins over the variable. Asks the compiled
+    library, so that the answer is that of this version.
     """
     rows = [row for row in _table() if not name or name in row[0] or name in row[2]]
     if as_json:

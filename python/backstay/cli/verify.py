@@ -54,7 +54,7 @@ def _verify(line: Line, directory: Directory, progress: common.Progress) -> dict
     return result
 
 
-def _as_changed(line: Line, directory: Directory) -> Line | None:
+def _as_changed(line: Line, directory: Directory) -> Optional[Line]:
     """The line as it is now; None: nothing changes it."""
     deadline = time.monotonic() + SECONDS_OF_A_CHANGE
     while is_job_running(directory) is not False and time.monotonic() < deadline:

@@ -10,6 +10,7 @@ namespace backstay::comm::message_log {
 namespace {
 
 std::atomic<bool> saw_mpi_begin{false};
+std::atomic<bool> some_are_unseen{false};
 
 /// The size of a communicator, or this process's rank in it. Where it is not of the phase it is in the log, too: the
 /// replacement of a rank has another one in MPI_COMM_WORLD.
@@ -61,7 +62,8 @@ int ask_attribute(MPI_Comm comm, int key, void* value, int* flag) {
 
 }  // namespace
 
-bool can_record() { return saw_mpi_begin; }
+bool can_record() { return saw_mpi_begin && !some_are_unseen; }
+void calls_are_unseen() { some_are_unseen = true; }
 
 extern "C" {
 #pragma GCC visibility push(default)

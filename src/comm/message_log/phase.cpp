@@ -316,6 +316,11 @@ void check_requests(Phase& phase) {
       if (pending.active)
         phase.give_up(cat("an operation that ", pending.name,
                           " started in the phase is still under way at its end; complete it in the phase"));
+      else if (pending.persistent)
+        phase.give_up(
+            cat("the phase leaves a request behind that ", pending.name,
+                " made: a repair ends its communicator, so free it in the phase, and make those that are used "
+                "later inside loop()"));
   for (const auto& [comm, member] : phase.comms)
     if (member.number > self_number)
       phase.give_up(
@@ -405,6 +410,11 @@ Result<MPI_Comm> start_replay(ByteView log, MPI_Comm workers) {
   if (workers != MPI_COMM_NULL) phase.add(workers, member);
   phase.add(phase.workers, std::move(member));
   return phase.workers;
+}
+
+bool all_were_answered() {
+  const Phase* const phase = own_phase();
+  return phase != nullptr && phase->replays && !phase->in_vain;
 }
 
 Result<void> stop_replay() {

@@ -20,9 +20,8 @@ namespace backstay::comm::message_log {
 namespace {
 /// Open MPI 5.0 duplicates MPI_COMM_WORLD for the first of these (part/persist), and waits for the spares for ever.
 int partitioned(const char* name, MPI_Comm comm, const Real& real) {
-  if (!quiet()) return refused(name, comm, real);
   const Crew* const crew = Crew::present();
-  if (crew == nullptr || !crew->repairs()) return real();
+  if (crew == nullptr || !crew->repairs()) return quiet() ? real() : refused(name, comm, real);
   std::fprintf(
       stderr,
       "backstay: %s: partitioned communication cannot be used in a job with spares, as Open MPI would wait for "

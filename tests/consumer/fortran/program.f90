@@ -6,6 +6,7 @@
 !   program declared DIR  alone: declared computations and replay
 !   program closes DIR    alone: closes its session where that may not be
 !   program stops DIR     an error that nobody asks for ends the program
+!   program inits DIR     init() beside spares, which is refused
 !   program loops DIR     counts to 200 in loop(), where ranks may be lost; rank 0 prints "sum 20100"
 module pools
   use, intrinsic :: iso_c_binding
@@ -114,8 +115,10 @@ program main
     call stops()
   case ("loops")
     call loops()
+  case ("inits")
+    call inits()
   case default
-    error stop "program write|read|types|refused|declared|closes|stops|loops DIR"
+    error stop "program write|read|types|refused|declared|closes|stops|loops|inits DIR"
   end select
   if (failures > 0) error stop 1
 
@@ -293,7 +296,7 @@ contains
     character(20), target :: names(2) = "a name"
     character(10), target :: short_names(2) = "short"
     real(real64), target :: x(3), y(3, 4)
-    integer :: stat, number
+    integer :: stat, number, first
     character(300) :: errmsg
     x = 0
     y = 0
@@ -325,6 +328,23 @@ contains
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "'m'")
     call of_assumed_size(run, x, stat, errmsg)
     call expect_refusal(stat, errmsg, backstay_invalid_argument, "assumed size")
+    do first = 3, 6  ! parts without an element
+      call run%protect("none", backstay_data(x(first:1)), stat=stat, errmsg=errmsg)
+      if (first == 3 .and. stat /= backstay_ok) then
+        call expect_refusal(stat, errmsg, backstay_invalid_argument, "an empty part")
+      else
+        call expect(stat == backstay_ok, "an empty part is protected: " // trim(errmsg))
+        call run%unprotect("none")
+      end if
+      call run%protect("none", backstay_data(y(first:1, :)))
+      call run%unprotect("none")
+    end do
+    number = run%comm(stat, errmsg)
+    call expect_refusal(stat, errmsg, backstay_invalid_argument, "MPI")
+    call other%open(0, stat=stat, errmsg=errmsg)
+    call expect_refusal(stat, errmsg, backstay_invalid_argument, "MPI")
+    call run%loop(protects_what_is_not_there, stat, errmsg)
+    call expect_refusal(stat, errmsg, backstay_user, "'there' is not allocated")
     call run%declare("flux", [backstay_reads("z")], number, stat, errmsg)
     call expect_refusal(stat, errmsg, backstay_not_found, "'z'")
     call run%declare("flux", [backstay_reads("x", [1], [4])], number, stat, errmsg)
@@ -449,6 +469,25 @@ contains
     call run%loop(count_to_200, stat)
     call expect(stat == backstay_ok, "it comes to its end")
     call run%close()
+  end subroutine
+
+  subroutine inits()
+    type(backstay_session) :: run
+    character(200) :: why
+    integer :: stat
+    call run%open()
+    call run%init(count_to_200, stat, why)
+    call expect(stat == backstay_invalid_argument, "nobody would record it")
+    call expect(index(why, "cannot record the messages of this program") > 0, why)
+    print "(a)", trim(why)
+    call run%close()
+  end subroutine
+
+  subroutine protects_what_is_not_there(run, stat)
+    class(backstay_session), intent(inout) :: run
+    integer, intent(out) :: stat
+    real(real64), allocatable, target :: there(:)
+    call run%protect("there", backstay_data(there), stat=stat)
   end subroutine
 
   subroutine count_to_200(run, stat)
