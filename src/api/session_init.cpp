@@ -169,9 +169,9 @@ void Session::Impl::replay(const std::function<void()>& phase) {
   } catch (...) {
     thrown = std::current_exception();
   }
-  const bool is_its_own = thrown != nullptr && message_log::all_were_answered();
+  const bool all_were_answered = message_log::all_were_answered();  // if not, the log has more to say of it
   const auto ended = message_log::stop_replay();
-  if (is_its_own || (ended && thrown)) std::rethrow_exception(thrown);
+  if (thrown && all_were_answered) std::rethrow_exception(thrown);
   if (!ended)
     throw Error(ended.failure().code,
                 cat("rank ", rank, " cannot be set up from its message log: ", ended.failure().what, left_by));

@@ -52,9 +52,7 @@ std::string& told_caller() {
   thread_local std::string place;
   return place;
 }
-}  // namespace
 
-namespace {
 thread_local int wrappers = 0;
 }  // namespace
 

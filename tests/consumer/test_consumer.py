@@ -102,34 +102,36 @@ def test_an_error_that_a_program_in_fortran_does_not_ask_for_ends_it_with_its_se
     assert "backstay: the option 'evry' does not exist; did you mean every?" in ended.stderr
 
 
-@needs_fortran
-@needs_mpi
-def test_a_rank_of_a_program_in_fortran_is_replaced(prefix, programs, tmp_path):
+@pytest.fixture
+def run_beside_spares(prefix, programs, tmp_path):
+    """`backstay run` of the program in Fortran, with these flags, where this MPI goes on without a lost rank."""
     mpirun = shutil.which("mpirun")
     if not packages(prefix) or mpirun is None or find(mpirun, 2).kind != "openmpi":
         pytest.skip("this MPI cannot go on after the loss of a rank, or there is no command line")
+
+    def start(what, *flags):
+        command = [sys.executable, "-m", "backstay", "run", "--dir", tmp_path / "ck", "--relaunch", "0", *flags, "--"]
+        return subprocess.run(
+            [str(word) for word in [*command, *programs["fortran"], what, tmp_path]],
+            env=environment(PYTHONPATH=packages(prefix)), capture_output=True, text=True, timeout=LIMIT, check=False,
+        )  # fmt: skip
+
+    return start
+
+
+@needs_fortran
+@needs_mpi
+def test_a_rank_of_a_program_in_fortran_is_replaced(run_beside_spares):
     job = ["-n", "3", "--spares", "1", "--nodes", "4", "--kill", "1@100", "--every", "5", "--levels", "memory"]
-    options = ["--opt", "policy=wait", "--opt", "memory.redundancy=rs(2,1)", "--relaunch", "0"]
-    command = [sys.executable, "-m", "backstay", "run", "--dir", tmp_path / "ck", *job, *options, "--"]
-    ended = subprocess.run(
-        [str(word) for word in [*command, *programs["fortran"], "loops", tmp_path]],
-        env=environment(PYTHONPATH=packages(prefix)), capture_output=True, text=True, timeout=LIMIT, check=False,
-    )  # fmt: skip
+    ended = run_beside_spares("loops", *job, "--opt", "policy=wait", "--opt", "memory.redundancy=rs(2,1)")
     assert ended.returncode == 0, ended.stderr
     assert "sum 20100" in ended.stdout and "rank 1 was lost; spare 3" in ended.stderr
 
 
 @needs_fortran
 @needs_mpi
-def test_init_beside_spares_is_refused_in_fortran_which_calls_mpi_past_the_library(prefix, programs, tmp_path):
-    mpirun = shutil.which("mpirun")
-    if not packages(prefix) or mpirun is None or find(mpirun, 2).kind != "openmpi":
-        pytest.skip("this MPI cannot go on after the loss of a rank, or there is no command line")
-    command = [sys.executable, "-m", "backstay", "run", "--dir", tmp_path / "ck", "-n", "1", "--spares", "1", "--"]
-    ended = subprocess.run(
-        [str(word) for word in [*command, *programs["fortran"], "inits", tmp_path]],
-        env=environment(PYTHONPATH=packages(prefix)), capture_output=True, text=True, timeout=LIMIT, check=False,
-    )  # fmt: skip
+def test_init_beside_spares_is_refused_in_fortran_which_calls_mpi_past_the_library(run_beside_spares):
+    ended = run_beside_spares("inits", "-n", "1", "--spares", "1")
     assert "not so" not in ended.stderr and "init() cannot record the messages" in ended.stdout, ended
 
 
