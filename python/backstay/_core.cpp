@@ -294,6 +294,12 @@ void rollback(PySession& self, const std::string& why, const nb::object& rolled_
   }
 }
 
+/// What the library says, which names files, whose names can be any bytes.
+nb::str text_of(const std::string& sentence) {
+  return nb::steal<nb::str>(
+      PyUnicode_DecodeUTF8(sentence.data(), static_cast<Py_ssize_t>(sentence.size()), "backslashreplace"));
+}
+
 // ---- results, as tuples in the order of the dataclasses in session.py
 // ------------------------------------------------
 
@@ -304,13 +310,15 @@ auto resume(PySession& self) {
 
 auto verify(PySession& self) {
   const auto v = self.call("verify()", [&] { return self.get().verify(); });
-  return std::tuple(v.lines, v.segments, v.damage);
+  nb::list damage;
+  for (const auto& sentence : v.damage) damage.append(text_of(sentence));
+  return std::tuple(v.lines, v.segments, damage);
 }
 
 auto status(const PySession& self) {
   const auto s = self.get().status();
   return std::tuple(s.calls, s.taken, s.skipped, s.committed, s.failed, s.in_flight, s.newest_line, s.blocked_seconds,
-                    s.staging_bytes, s.last_error, s.left_out_bytes);
+                    s.staging_bytes, text_of(s.last_error), s.left_out_bytes);
 }
 
 /// Ranges and reaches are lists of pairs.
@@ -419,7 +427,7 @@ void raise_error(const std::exception_ptr& thrown, void*) {
     std::rethrow_exception(thrown);
   } catch (const Error& e) {
     const auto type = error_type();
-    PyErr_SetObject(type.ptr(), type(e.code(), e.what()).ptr());
+    PyErr_SetObject(type.ptr(), type(e.code(), text_of(e.what())).ptr());
   } catch (const backstay::RankLost&) {
     PyErr_SetNone(nb::module_::import_("backstay.session").attr("RankLost").ptr());
   }

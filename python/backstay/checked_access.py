@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .history import session_directories
 from .lines import Problem, open_to_read
 from .mpirun import LaunchError
 
@@ -59,27 +60,42 @@ def environment(env: dict[str, str], preload: Path) -> dict[str, str]:
 @contextlib.contextmanager
 def summed_up(job: Job) -> Iterator[None]:
     """Says what was found by a job that runs inside of this."""
-    path = job.session_directory() / "events.jsonl"
+    path = job.directory / "events.jsonl"
     begin = path.stat().st_size if path.exists() else 0
     try:
         yield
     finally:
-        for line in _sentences(path, begin):
+        for line in _sentences(_events_of_the_run(job, begin)):
             print(f"backstay: {line}", file=sys.stderr, flush=True)
 
 
-def _sentences(path: Path, begin: int) -> list[str]:
-    found, looked_at = {}, 0
+def _events_of_the_run(job: Job, begin: int) -> list[dict]:
+    """Of its launches and of its sessions, which may be elsewhere, and each of which says there what run it is of.
+    Clocks of nodes may differ."""
+    own = _events(job.directory / "events.jsonl", begin)
+    runs = {event.get("run") for event in own if event.get("event") == "launch"}
+    elsewhere = {place.resolve() for place in (job.session_directory(), *session_directories(job.directory))}
+    for place in sorted(elsewhere - {job.directory.resolve()}):
+        events = _events(place / "events.jsonl")
+        starts = [i for i, event in enumerate(events) if event.get("event") == "start" and event.get("run") in runs]
+        own += events[starts[0] :] if starts else []
+    return own
+
+
+def _events(path: Path, begin: int = 0) -> list[dict]:
     try:
         with open_to_read(path) as file:
             file.seek(begin)
-            lines = file.read().splitlines()
+            return [_event(line) for line in file.read().splitlines()]
     except (OSError, Problem):
-        lines = []
-    for line in lines:
-        event = _event(line)
+        return []
+
+
+def _sentences(events: list[dict]) -> list[str]:
+    found, looked_at, told = {}, 0, False
+    for event in events:
         if event.get("event") == "check_access":
-            looked_at += int(event.get("looked_at", 0))
+            looked_at, told = looked_at + int(event.get("looked_at", 0)), True
         elif event.get("event") == "false_declaration":
             key = (event.get("computation"), event.get("region"), event.get("fault"))
             found.setdefault(key, []).append(event)
@@ -90,7 +106,8 @@ def _sentences(path: Path, begin: int) -> list[str]:
         line = source_line(events[0].get("program", ""), int(events[0].get("offset", 0)))
         out.append(f"--check: '{computation}' {fault} region '{region}', on {where}{f', at {line}' if line else ''}")
     count = f"{len(found)} false declaration{'' if len(found) == 1 else 's'}"
-    out.append(f"--check: {count} in {looked_at} computations that were looked at")
+    nobody = "" if told or found else " (no session told that it has ended)"
+    out.append(f"--check: {count} in {looked_at} computations that were looked at{nobody}")
     return out
 
 

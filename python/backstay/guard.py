@@ -102,7 +102,7 @@ def _catches(pid: int, number: int) -> bool:
 
 def _parent(pid: int) -> int:
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")  # a name may be cut inside of a character
     except OSError:
         return 0
     return int(stat.rpartition(")")[2].split()[1])  # the name before it may hold spaces and brackets

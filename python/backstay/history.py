@@ -128,6 +128,11 @@ def named_sessions(directory: Path) -> list[Path]:
         return []
 
 
+def session_directories(directory: Path) -> list[Path]:
+    """Where the sessions of the newest run of a job have left events, as far as that is known."""
+    return [directory, *named_sessions(directory), *_told_sessions(_events(directory))]
+
+
 def read_history(directory: Path) -> History | None:
     """The newest run that left events in `directory`; None: none did, or several sessions below it.
 

@@ -587,6 +587,22 @@ class Directory:
     path: Path
     roots: list
     session: dict  # session.json, or {} if it is missing or unreadable
+    away: tuple = ()  # of directories of nodes that hold lines and are all not here
+
+    def say_what_is_away(self) -> str:
+        """A sentence, if there is something to say."""
+        if not self.away:
+            return ""
+        named = ", ".join(self.away[:2]) + (", ..." if len(self.away) > 2 else "")
+        if _was_moved(self.path, self.session):
+            return (
+                f"The lines on nodes are not looked at: session.json names their directories ({named}) for "
+                f"{self.session.get('dir')}, of which this is a copy or another name."
+            )
+        return (
+            f"The lines on nodes are not looked at: none of the directories that session.json names is here ({named}). "
+            "Where the nodes have them, run this there."
+        )
 
     def nodes(self) -> list:
         return [root for root in self.roots if root.node >= 0]
@@ -618,7 +634,8 @@ def open_directory(path) -> Directory:
     if not os.access(path, os.R_OK | os.X_OK):
         raise Problem(f"The checkpoint directory {path} may not be read by you.", "io")
     session = _read_session(path / "session.json")
-    return Directory(path, [Root(path, -1), *_node_roots(path, session)], session)
+    nodes = _node_roots(path, session)
+    return Directory(path, [Root(path, -1), *nodes], session, () if nodes else _named_for_nodes(session))
 
 
 def is_checkpoint_directory(path: Path) -> bool:
@@ -673,6 +690,14 @@ def _was_moved(path: Path, session: dict) -> bool:
         return not isinstance(session.get("dir"), str) or Path(session["dir"]).resolve() != path.resolve()
     except (OSError, ValueError, RuntimeError):
         return True
+
+
+def _named_for_nodes(session: dict) -> tuple:
+    """Where a job that keeps lines on nodes has them."""
+    levels, places = session.get("levels"), session.get("local_dirs")
+    if not any(str(level).startswith(("local", "partner")) for level in (levels if isinstance(levels, list) else [])):
+        return ()
+    return tuple(str(x.get("path")) for x in (places if isinstance(places, list) else []) if isinstance(x, dict))
 
 
 def _node_roots(path: Path, session: dict) -> list:

@@ -771,10 +771,19 @@ def _option_text(name: str, value) -> str:
 def _path(name: str, value) -> str:
     path = os.fspath(value) if isinstance(value, os.PathLike) else value
     if isinstance(path, str):
-        return path
+        return _require_utf8(name, path)
     meant = isinstance(value, bool) or _is_communicator(value)
     hint = "; for a communicator, or False for this process alone, write Session(comm=...)" if meant else ""
     raise _refusal(f"{name} is {value!r}, and must be a path, as a text or a pathlib.Path{hint}")
+
+
+def _require_utf8(name: str, path: str) -> str:
+    """Bytes that are no text are surrogates there."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise _refusal(f"{name} is {path!r}, which is not UTF-8: name another directory") from None
+    return path
 
 
 # ---- arrays -----------------------------------------------------------------------------------------------------

@@ -165,4 +165,20 @@ def test_instructions_have_lines_where_the_program_was_built_with_them(tmp_path)
 
 def test_a_pipe_in_place_of_the_events_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "events.jsonl")
-    assert checked_access._sentences(tmp_path / "events.jsonl", 0) == checked_access._sentences(tmp_path / "none", 0)
+    assert checked_access._events(tmp_path / "events.jsonl") == []
+
+
+@pytest.mark.parametrize("options", ["dir=sys.argv[2]", 'name="ocean"'])
+def test_sessions_that_the_program_leads_elsewhere_are_summed_up(tmp_path, capfd, options):
+    program = ONE.replace("backstay.Session(", f"backstay.Session({options}, ")
+    assert program != ONE
+    (tmp_path / "app.py").write_text(program)
+    words = ("-n", "1", "--relaunch", "0", "-d", tmp_path / "job", "--check", "--", sys.executable, tmp_path / "app.py")
+    for _ in range(2):
+        ended = command("run", *words, "wrong", tmp_path / "elsewhere")
+        said = capfd.readouterr().err + ended.err
+        assert ended.status == 0 and "--check: 'flux' writes region 'u', on rank 0" in said, said
+        assert "--check: 2 false declarations in 6 computations that were looked at" in said
+    ended = command("run", *words[:-2], "/bin/true")
+    said = capfd.readouterr().err + ended.err
+    assert "--check: 0 false declarations in 0 computations that were looked at (no session told" in said, said

@@ -83,17 +83,20 @@ def test_bits_count_without_a_tolerance(tmp_path):
     assert backstay("diff", a, b, "-t", 0).status == 0  # as numbers they are the same
 
 
-@pytest.mark.parametrize("name", "i1 i8 u1 u8 f2 f4 f8 c8 c16 b1 S6 V5 longdouble clongdouble".split())
+@pytest.mark.parametrize("name", "i1 i8 u1 u8 f2 f4 f8 c8 c16 b1 S6 S16 V5 V16 V32 longdouble clongdouble".split())
 def test_one_changed_element_of_every_type_is_found(tmp_path, name):
     dtype = np.dtype(name)
     x = np.ones(10, dtype) if dtype.kind not in "SV" else np.arange(10 * dtype.itemsize, dtype="u1").view(dtype)
-    y = x.copy()
-    y.view(np.uint8).reshape(10, -1)[6, 0] ^= 1
     c = {"f2": "f2", "longdouble": "f16", "clongdouble": "c32"}.get(name, name)
-    for letter, values in (("a", x), ("b", y)):
-        Checkpoint().add(0, "x", values, {"kind": "private"}, kind=c).write(tmp_path / letter)
-    status, found = regions(tmp_path / "a", tmp_path / "b")
-    assert status == 1 and found["x"]["differing"] == 1 and found["x"]["first"] == [6]
+    Checkpoint().add(0, "x", x, {"kind": "private"}, kind=c).write(tmp_path / "a")
+    padding = {"longdouble": range(10, 16), "clongdouble": [*range(10, 16), *range(26, 32)]}.get(name, [])
+    for byte in sorted(set(range(dtype.itemsize)) - set(padding)):
+        y = x.copy()
+        y.view(np.uint8).reshape(10, -1)[6, byte] ^= 1
+        other = tmp_path / f"b{byte}"
+        Checkpoint().add(0, "x", y, {"kind": "private"}, kind=c).write(other)
+        status, found = regions(tmp_path / "a", other)
+        assert status == 1 and found["x"]["differing"] == 1 and found["x"]["first"] == [6], byte
 
 
 def test_large_integers_differ_exactly(tmp_path):

@@ -132,6 +132,31 @@ def test_a_directory_of_named_sessions_names_them(tmp_path, command, local, run_
     assert backstay("ls", "--dir", tmp_path / "air", "--json").json["lines"][0]["whole"]
 
 
+@pytest.mark.parametrize("levels", [["local"], ["partner", "shared"], ["shared"], ["memory"]])
+def test_lines_on_nodes_that_are_not_here_are_not_passed_over_without_a_word(tmp_path, levels):
+    places = [{"node": node, "path": f"/nvme/of/{node}/ck"} for node in range(3)]
+    session = {"dir": str(tmp_path), "levels": levels, "local_dirs": places}
+    (tmp_path / "session.json").write_text(json.dumps(session))
+    if "shared" in levels:
+        Checkpoint(line=3, ranks=2).replicated("u", np.arange(4.0)).write(tmp_path)
+    sentence = (
+        "The lines on nodes are not looked at: none of the directories that session.json names is here (/nvme/of/0/ck, "
+        "/nvme/of/1/ck, ...). Where the nodes have them, run this there."
+    )
+    on_nodes = levels[0] in ("local", "partner")
+    for command in (["ls", tmp_path], ["verify", tmp_path], ["prune", "--keep", 1, tmp_path]):
+        ended = backstay(*command)
+        assert ended.status == 0 and (" ".join(ended.err.split()) == sentence) == on_nodes, ended.err
+    if "shared" not in levels:
+        assert (sentence in sentence_of(backstay("show", tmp_path))) == on_nodes
+    shutil.copytree(tmp_path, tmp_path / "copy")
+    said = " ".join(backstay("ls", tmp_path / "copy").err.split())
+    assert (f"for {tmp_path}, of which this is a copy or another name." in said) == on_nodes
+    shutil.rmtree(tmp_path / "copy")
+    (tmp_path / "node-1").mkdir()
+    assert backstay("ls", tmp_path).err == ""
+
+
 @pytest.mark.parametrize("name", ["air/day", "air/shared/1", "shared", "local-static"])
 def test_names_of_several_parts_and_those_of_levels_are_seen(tmp_path, name):
     Checkpoint(line=3, ranks=2).replicated("u", np.arange(4.0)).write(tmp_path / name)

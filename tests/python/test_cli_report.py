@@ -55,6 +55,12 @@ def test_losses_are_told_with_what_they_cost(tmp_path):
     assert (shared["lines"], shared["bytes_per_second"], shared["given_up"]) == (1, 2000, 1)
 
 
+def test_a_directory_whose_name_is_no_text_has_a_page(tmp_path):
+    directory = write(tmp_path / os.fsdecode(b"caf\xe9"), LAUNCHED_AGAIN)
+    assert backstay("report", directory, "-o", tmp_path / "page.html").status == 0
+    assert "caf?" in (tmp_path / "page.html").read_text()
+
+
 def test_a_program_that_goes_back_by_itself_begins_again_there(tmp_path):
     """Its line of steps is broken where it does, and not drawn from the end of before."""
     events = [

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from backstay import guard
 from backstay.job import Job
 from backstay.launch import Relay, Signals, newest_line
 from backstay.mpirun import Launcher, find
@@ -668,6 +669,21 @@ def test_signal_between_two_launches_ends_the_job(tmp_path, app):
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=LIMIT) == 128 + signal.SIGKILL
     assert len(events(tmp_path, "launch")) == 1
+
+
+def test_a_program_whose_name_the_kernel_cuts_inside_of_a_character_has_a_parent(tmp_path):
+    program = tmp_path / "теплопровод"  # two bytes a character, of which 15 are kept
+    shutil.copy("/bin/sleep", program)
+    process = subprocess.Popen([program, "60"])
+    try:
+        stat = Path(f"/proc/{process.pid}/stat")
+        assert wait_until(lambda: b"\xd0" in stat.read_bytes())
+        with pytest.raises(UnicodeDecodeError):
+            stat.read_text(encoding="utf-8")
+        assert guard._parent(process.pid) == os.getpid()
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.parametrize("is_last", [False, True])

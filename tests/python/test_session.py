@@ -15,6 +15,7 @@ import sys
 import threading
 import warnings
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -776,6 +777,27 @@ def test_name_and_units_that_are_no_text_are_refused(start, value):
     refused(Code.invalid_argument, lambda: run.protect(value, a), "the name of a region is", repr(value))
     refused(Code.invalid_argument, lambda: run.unprotect(value), "the name of a region is", repr(value))
     refused(Code.invalid_argument, lambda: run.protect("a", a, units=value), "units of region 'a'", repr(value))
+
+
+def test_a_directory_whose_name_is_no_text_is_refused_or_named_as_far_as_it_can_be(tmp_path, monkeypatch):
+    place = os.fsdecode(os.fsencode(tmp_path / "caf") + b"\xe9")
+    refused(Code.invalid_argument, lambda: backstay.Session(comm=False, dir=place), "dir is", "which is not UTF-8")
+    Path(place).touch()
+    monkeypatch.setenv("BACKSTAY_DIR", place)
+    with pytest.raises(backstay.Error) as refusal:
+        backstay.Session(comm=False)
+    assert "caf\\xe9" in str(refusal.value)
+    Path(place).unlink()
+    with backstay.Session(comm=False, keep=2) as run:
+        run.protect("a", np.zeros(1))
+        run.checkpoint(now=True)
+        run.wait()
+        (data,) = Path(place).glob("shared/line-*/*.h5")
+        with open(data, "r+b") as file:
+            file.seek(8192)
+            file.write(b"x")
+        (sentence,) = run.verify().damage
+        assert "caf\\xe9" in sentence
 
 
 def test_block_takes_whole_numbers_for_one_dimension(start):

@@ -64,7 +64,7 @@ def advise(
                 variables=allocated.environment(arrays_from, library or ()),
                 output=Path("/dev/stderr") if as_json else None,
             )
-            report = run_job(job)
+            report = run_job(job, is_last=False)
             events = [event for path in Path(directory).rglob("events.jsonl") for event in _events(path)]
         advice = advice_of(events, job.app.name, report.status, ranks)
     except LaunchError as problem:

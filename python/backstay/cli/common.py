@@ -149,7 +149,8 @@ class Target:
         if whole:
             return [x for x in lines if x.number == whole.number and x.may_be_of_checkpoint_of(whole)]
         if not lines:
-            raise Problem(f"There is no checkpoint{self.at()} yet.", "missing")
+            away = self.open().say_what_is_away()
+            raise Problem(f"There is no checkpoint{self.at()} yet.{' ' * bool(away)}{away}", "missing")
         why = f"{lines[0].heading} is not whole: {lines[0].why}"
         if self.number is None and len(lines) > 1:
             why = f"None of the {len(lines)} lines{self.at()} is whole; of the newest: {lines[0].why}"
@@ -196,6 +197,11 @@ class Target:
                 if other.whole and other.level != self.level and line.may_be_of_checkpoint_of(other):
                     return f" Level {other.level} has line {line.number}, too: try --level {other.level}."
         return ""
+
+
+def warn_of_what_is_away(directory: Directory) -> None:
+    if away := directory.say_what_is_away():
+        warn(away)
 
 
 def _refuse_named_sessions(directory: Directory) -> None:

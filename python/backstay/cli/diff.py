@@ -147,11 +147,10 @@ def _compare_piece(result: Result, lower: tuple, a: np.ndarray, b: np.ndarray, a
 def _bits_differ(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if x.dtype.kind in "iub":
         return x.view(_unsigned(x)) != y.view(_unsigned(y))
-    size = x.dtype.itemsize
+    kind, size = x.dtype.kind, x.dtype.itemsize
     x, y = (np.ascontiguousarray(v).reshape(*v.shape, 1).view(np.uint8) for v in (x, y))
     if size not in (4, 8):
-        columns = SIGNIFICANT.get({16: "f16", 32: "c32"}.get(size, ""), None)
-        return _any_byte(x, y, columns)
+        return _any_byte(x, y, SIGNIFICANT.get(f"{kind}{size}"))
     return (x.view(f"u{size}") != y.view(f"u{size}"))[..., 0]
 
 

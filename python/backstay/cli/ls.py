@@ -30,6 +30,7 @@ def ls(
     checks every byte."""
     target = common.Target(directory, dir_option, None, level)
     opened = target.open_ours()
+    common.warn_of_what_is_away(opened)
     lines = read_lines(opened, target.level, target.number)
     if not lines and target.number is not None:
         raise target.no_such_line()

@@ -32,6 +32,7 @@ def prune(
             f"Line {target.number} is named, but prune takes a directory, and removes its old lines."
         )
     opened = target.open_ours()
+    common.warn_of_what_is_away(opened)
     if dry_run and is_job_running(opened):
         common.warn("A job is running here; without --dry-run this would be refused.")
     with contextlib.nullcontext() if dry_run else locked(opened, force):

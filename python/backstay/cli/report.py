@@ -49,7 +49,7 @@ def _write(out: Path, text: str) -> None:
     part = out.with_name(f".{out.name}.part")
     try:
         with failures_named(out):
-            part.write_text(text, encoding="utf-8")
+            part.write_text(text, encoding="utf-8", errors="replace")  # names of files can be any bytes
             os.replace(part, out)
     finally:
         part.unlink(missing_ok=True)

@@ -27,6 +27,7 @@ def verify(
     partner's copy. Prints one sentence for each damage; the exit status is 1 if there is any."""
     wanted = common.Target(target, dir_option, None, level)
     directory = wanted.open_ours()
+    common.warn_of_what_is_away(directory)
     lines = wanted.lines()
     lines += {id(line.statics): line.statics for line in lines if line.statics}.values()  # each of them once
     started = time.monotonic()
