@@ -152,7 +152,7 @@ struct state<T, void> {
     out.imbue(std::locale::classic());
     out.precision(std::numeric_limits<long double>::max_digits10);  // no bit of a number is lost
     out << x;
-    if constexpr (!IsEngine<T> && std::is_default_constructible_v<T>) require_that_it_comes_back(out.str());
+    if constexpr (!IsEngine<T> && std::is_default_constructible_v<T>) require_that_it_comes_back(x, out.str());
     return out.str();
   }
   static void load(T& x, std::string_view text)
@@ -168,8 +168,9 @@ struct state<T, void> {
 
  private:
   /// Operators that write what they cannot read (a text with a space in it) must not make checkpoints that are no use.
-  static void require_that_it_comes_back(const std::string& text) {
-    if constexpr (requires(std::istream& in, T& x) { in >> x; }) {
+  static void require_that_it_comes_back(const T& x, const std::string& text) {
+    if constexpr (requires(std::istream& in, T& read) { in >> read; }) {
+      bool is_equal = true;  // the text of a number that was rounded is that of what comes back
       std::ostringstream again;
       again.imbue(std::locale::classic());
       again.precision(std::numeric_limits<long double>::max_digits10);
@@ -177,14 +178,53 @@ struct state<T, void> {
         T copy{};
         load(copy, text);
         again << copy;
+        if constexpr (std::equality_comparable<T>) is_equal = copy == x || !(x == x);
       } catch (const std::exception&) {
         again.setstate(std::ios::failbit);
       }
-      if (!again || again.str() != text)
+      if (!again || again.str() != text || !is_equal)
         throw Error(Code::mismatch,
                     "its operator>> does not read what its operator<< wrote: specialise backstay::state for it, or "
                     "protect it by callbacks");
     }
+  }
+};
+
+/// A piecewise distribution of <random>: its stream operators are no inverse of each other in every library, as GNU's
+/// writes densities, and reads weights.
+template <class T>
+concept HasDensities = IsEngine<T> && KeptAsText<T> && requires(const T& x) {
+  x.intervals();
+  x.densities();
+};
+
+template <HasDensities T>
+struct state<T, void> {
+  using Real = typename T::result_type;
+  static std::string save(const T& x) {
+    const auto edges = x.intervals();
+    const auto densities = x.densities();
+    const bool is_constant = densities.size() < edges.size();  // between two edges
+    std::ostringstream out;
+    out.imbue(std::locale::classic());
+    out.precision(std::numeric_limits<Real>::max_digits10);
+    out << edges.size() << ' ' << densities.size();
+    for (const Real edge : edges) out << ' ' << edge;
+    for (std::size_t i = 0; i < densities.size(); ++i)
+      out << ' ' << (is_constant ? densities[i] * (edges[i + 1] - edges[i]) : densities[i]);
+    return out.str();
+  }
+  static void load(T& x, std::string_view text) {
+    std::istringstream in{std::string(text)};
+    in.imbue(std::locale::classic());
+    std::vector<Real> edges, weights;
+    std::size_t edge_count = 0, weight_count = 0;
+    in >> edge_count >> weight_count;
+    while (in && edges.size() < edge_count) in >> edges.emplace_back();
+    while (in && weights.size() < weight_count) in >> weights.emplace_back();
+    if (in.fail() || edge_count < 2 || weight_count + 1 < edge_count || weight_count > edge_count)
+      throw Error(Code::mismatch, "its text is not that of this type: protect it with the type it was saved with");
+    x = T(edges.begin(), edges.end(), weights.begin());
   }
 };
 
@@ -403,8 +443,8 @@ class BACKSTAY_EXPORT Session {
   /// and the local variables that it sets between computations are again what they were, and none of them is protected.
   /// What the body of a computation sets, and another one reads, must be a region that both declare, or what compute()
   /// returns: another variable (captured, static, a member) keeps its old value where the body is skipped. Collective,
-  /// after the declarations and before the first computation; inside loop(), if there is one. checkpoint() may stand
-  /// anywhere outside of computations.
+  /// after the declarations and before the first computation or result(); inside loop(), if there is one. checkpoint()
+  /// may stand anywhere outside of computations.
   ///
   /// What decides on the way, and is no result of compute(), must be told to result(): of reductions, of clocks, of
   /// random numbers. What is not in computations runs again: communication and output, too, unless replaying().
@@ -423,7 +463,8 @@ class BACKSTAY_EXPORT Session {
   /// From the next checkpoint() on a line holds these regions and no others (but static ones), captured at once; none:
   /// what computations decide, as without this call. A run that goes on from such a line and reads something else
   /// before it has overwritten it is stopped. So what no declared computation uses, or callbacks save, must be on the
-  /// list, or no line is saved. The same list on every rank. Code::not_found: a region that is not protected;
+  /// list, or no line is saved. The same list on every rank; behind a rollback or a
+  /// repair it is the one of before loop() until it is named again. Code::not_found: a region that is not protected;
   /// Code::invalid_argument: a static one, or the option place=best, which finds what a place needs by itself. Source:
   /// OPS checkpointing, section 5.2.
   void save_only(const std::vector<std::string>& regions);
@@ -593,8 +634,9 @@ void Session::protect(std::string_view name, Array<T> x, Placement placement, st
   spec.placement = std::move(placement);
   spec.view = [x] {
     View v = detail::dense_view(x.data, x.shape, sizeof(T));
-    for (std::size_t d = 0; d < x.strides.size(); ++d) v.strides[d] = detail::stride_in_bytes(x.strides[d], sizeof(T));
     v.valid = x.strides.empty() || x.strides.size() == x.shape.size();
+    for (std::size_t d = 0; v.valid && d < x.strides.size(); ++d)
+      v.strides[d] = detail::stride_in_bytes(x.strides[d], sizeof(T));
     return v;
   };
   protect(std::move(spec));
@@ -660,6 +702,11 @@ void Session::protect(std::string_view name, FilledSlots<T, N> x, Placement plac
   }
 }
 
+namespace detail {
+/// A replicated text needs no placement, but one of the ranks' to come back on other numbers of them.
+BACKSTAY_EXPORT void spread_text(RegionSpec& spec);
+}  // namespace detail
+
 template <class T>
 void Session::protect(std::string_view name, T& x, Placement placement, std::string units) {
   static_assert(!detail::points_elsewhere<std::remove_all_extents_t<T>>::value,
@@ -670,11 +717,11 @@ void Session::protect(std::string_view name, T& x, Placement placement, std::str
   spec.placement = std::move(placement);
   if constexpr (HasState<T>) {
     spec.type = {Type::Kind::text, 1, {}};
-    spec.placement = {};
     spec.save = [&x] { return std::string(state<T>::save(x)); };
     spec.load = [&x](std::span<const std::byte> bytes) {
       state<T>::load(x, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
     };
+    detail::spread_text(spec);
   } else {
     using Element = std::remove_all_extents_t<T>;
     spec.type = type_of<Element>();

@@ -221,7 +221,8 @@ Type type_of() {
   } else if constexpr (std::is_integral_v<T>) {
     t.kind = std::is_signed_v<T> ? K::integer : K::unsigned_integer;
   } else if constexpr (std::is_floating_point_v<T>) {
-    static_assert(sizeof(T) <= 8 || std::is_same_v<std::remove_cv_t<T>, long double>,
+    static_assert(sizeof(T) <= 8 || (std::is_same_v<std::remove_cv_t<T>, long double> &&
+                                     std::numeric_limits<long double>::digits == 64),
                   "files have no such number: protect it as bytes, with save and load callbacks");
     t.kind = K::floating;
   } else if constexpr (detail::is_complex<T>::value) {

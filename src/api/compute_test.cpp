@@ -594,6 +594,47 @@ TEST_F(ComputeTest, what_the_body_of_a_loop_protected_is_not_looked_at_behind_it
       << run.status().last_error;
 }
 
+TEST_F(ComputeTest, what_the_body_of_a_loop_protected_is_not_looked_at_behind_an_error_of_it) {
+  for (const bool inner : {false, true}) {
+    Session run(alone, options({{"dir", (dir_ / (inner ? "inner" : "outer")).string()}}));
+    const auto body = [&] {
+      std::vector<double> f(10, 2);
+      run.protect("f", f);
+      (void)run.declare("set", {writes("f")});
+      run.resume();
+      run.checkpoint();
+      throw std::runtime_error("for the test");
+    };
+    if (inner)
+      run.loop([&] {
+        EXPECT_THROW(run.loop(body), std::runtime_error);
+        run.unprotect("f");
+      });
+    else
+      EXPECT_THROW(run.loop(body), std::runtime_error);
+    run.wait();
+    EXPECT_EQ(run.status().failed, 1U);
+    EXPECT_NE(run.status().last_error.find("the program left the loop"), std::string::npos) << run.status().last_error;
+  }
+}
+
+TEST_F(ComputeTest, a_computation_without_an_end_ends_with_calls_that_wait_for_lines_too) {
+  std::vector<double> f(10, 2);
+  Session run(alone, options());
+  run.protect("f", f);
+  const auto set = run.declare("set", {writes("f")});
+  const std::vector<std::function<void()>> calls{[&] { run.wait(); }, [&] { (void)run.verify(); },
+                                                 [&] { run.prune(1); }};
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    run.checkpoint();
+    run.begin(set);
+    f.assign(10, 3);
+    calls[i]();
+    run.wait();
+    EXPECT_EQ(run.status().committed, i + 1) << run.status().last_error;
+  }
+}
+
 TEST_F(ComputeTest, a_computation_that_the_body_of_a_loop_began_last_has_decided) {
   Session run(alone, options());
   run.loop([&] {
@@ -1105,6 +1146,26 @@ TEST_F(ComputeTest, a_list_is_all_that_a_line_holds_and_is_captured_at_once) {
   EXPECT_EQ(second.u[0], 27);
 }
 
+/// A process that takes a place comes to loop() with the list of then, and the others go back there.
+TEST_F(ComputeTest, a_body_that_is_run_again_has_the_list_of_before_the_loop) {
+  Listed program;
+  Session run(alone, options());
+  program.protect(run);
+  int rounds = 0;
+  run.loop([&] {
+    run.resume();
+    if (rounds++ == 0) {
+      run.save_only({"u", "step"});
+      run.checkpoint(now);
+      EXPECT_EQ(run.status().left_out_bytes, 800U);
+      run.rollback("for the test");
+    }
+    program.advance(run);  // what the line has not is there again
+    run.checkpoint(now);
+    EXPECT_EQ(run.status().left_out_bytes, 0U);
+  });
+}
+
 TEST_F(ComputeTest, a_list_without_what_is_needed_stops_the_run_that_reads_it) {
   save_only_these(options(), {"f", "step"});
   Listed second;
@@ -1317,6 +1378,36 @@ TEST_F(ComputeTest, cells_on_a_list_have_their_counts) {
   go(run);
   EXPECT_TRUE(run.resume());
   EXPECT_EQ(counts, (std::vector<int>{1, 2}));
+}
+
+TEST_F(ComputeTest, cells_that_a_list_leaves_out_stay_as_the_program_has_them) {
+  std::vector<double> slots(8, 3), u(4, 1);
+  std::vector<int> counts{1, 2};
+  Computation fill{};
+  const auto go = [&](Session& run) {
+    run.protect("cells", filled_slots(slots.data(), counts.data(), 2, 4));
+    run.protect("u", u);
+    fill = run.declare("fill", {reads("u"), writes("cells"), writes("cells.counts")});
+  };
+  {
+    Session run(alone, options());
+    go(run);
+    run.save_only({"u"});
+    run.checkpoint(now);
+    run.wait();
+    EXPECT_EQ(run.status().committed, 1U) << run.status().last_error;
+  }
+  counts = {3, 1};
+  u.assign(4, 0);
+  Session run(alone, options());
+  go(run);
+  EXPECT_TRUE(run.resume());
+  EXPECT_EQ(u, std::vector<double>(4, 1));
+  EXPECT_EQ(counts, (std::vector<int>{3, 1}));
+  run.compute(fill, [&] { std::fill(slots.begin(), slots.end(), u[0]); });
+  run.checkpoint(now);
+  run.wait();
+  EXPECT_EQ(run.status().committed, 1U) << run.status().last_error;
 }
 
 // ---- random programs ------------------------------------------------------------------------------------------

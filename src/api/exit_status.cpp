@@ -75,7 +75,10 @@ void watch_the_exit() {
 #endif
 }
 
-void fail_at_exit() { failed = getpid(); }
+void fail_at_exit() {
+  failed = getpid();
+  on_exit(at_exit, nullptr);  // a session that is closed by an older handler of the exit comes behind the first one
+}
 
 bool take_back_failure() { return failed.exchange(0) == getpid(); }
 

@@ -395,6 +395,37 @@ TEST_F(ReplayTest, programs_with_resume_and_with_replay_do_not_take_each_other_s
             "backstay keeps the name 'backstay.replay' for itself: take another one");
 }
 
+TEST_F(ReplayTest, a_replay_that_was_refused_leaves_the_program_to_begin_anew_or_to_resume) {
+  for (const bool resumes : {false, true}) {
+    fs::remove_all(dir_);
+    std::vector<double> u(10, 1);
+    {
+      Session session(alone, options());
+      session.protect("u", u);
+      session.resume();
+      session.checkpoint();
+    }
+    u.assign(10, 2);
+    Session session(alone, options({{"regions", "lenient"}}));
+    session.protect("u", u);
+    const auto step = session.declare("step", {updates("u")});
+    EXPECT_NE(refusal([&] { session.replay(); }).find("call resume(), or start in another directory"),
+              std::string::npos);
+    if (resumes) {
+      EXPECT_TRUE(session.resume());
+      EXPECT_EQ(u, std::vector<double>(10, 1));
+      u.assign(10, 2);
+    }
+    session.checkpoint(now);
+    EXPECT_EQ(u, std::vector<double>(10, 2));
+    session.compute(step, [&] { u[0] = 3; });
+    session.checkpoint(now);
+    EXPECT_EQ(u[0], 3);
+    session.wait();
+    EXPECT_EQ(session.status().committed, 2U) << session.status().last_error;
+  }
+}
+
 TEST_F(ReplayTest, what_cannot_be_replayed_is_refused) {
   std::vector<double> u(10);
   Session session(alone, options());
@@ -418,7 +449,12 @@ TEST_F(ReplayTest, a_way_begins_before_the_first_computation_and_without_replay_
   session.protect("u", u);
   const auto step = session.declare("step", {updates("u")});
   EXPECT_EQ(&session.compute(step, [&]() -> std::vector<double>& { return u; }), &u);
-  EXPECT_NE(refusal([&] { session.replay(); }).find("after a computation or checkpoint()"), std::string::npos);
+  EXPECT_NE(refusal([&] { session.replay(); }).find("after a computation, result() or checkpoint()"),
+            std::string::npos);
+  Session other(alone, options({{"name", "other"}, {"dir", dir_.string() + "/other"}}));
+  int seed = 1;
+  other.result(seed);
+  EXPECT_NE(refusal([&] { other.replay(); }).find("after a computation, result() or checkpoint()"), std::string::npos);
 }
 
 TEST_F(ReplayTest, behind_a_computation_that_threw_no_line_is_saved) {

@@ -1,5 +1,6 @@
 #include "backstay/session.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "api/exit_status.h"
@@ -64,7 +65,7 @@ void Session::protect(RegionSpec spec) {
   auto& regions = spec.is_static ? impl->statics() : impl->regions();
   const std::string name = spec.name;
   detail::value_or_throw(regions.add(std::move(spec)));
-  if (const auto storable = engine::check_storable(regions.specs().back()); !storable) {
+  if (const auto storable = engine::check_storable(*regions.find(name)); !storable) {
     (void)regions.remove(name).ok();
     detail::raise(storable.failure());
   }
@@ -89,6 +90,17 @@ void Session::unprotect(std::string_view name) {
 Session::AsStatic::AsStatic(Session& run) : run_(run) { run_.impl_->protects_statics = true; }
 Session::AsStatic::~AsStatic() { run_.impl_->protects_statics = false; }
 
+void detail::spread_text(RegionSpec& spec) {
+  if (spec.placement.kind != Placement::Kind::replicated) return;
+  spec.placement = {};
+  spec.redistribute = [load = spec.load](const std::vector<ByteView>& all, int, int) {
+    if (std::ranges::any_of(all, [&](ByteView other) { return !std::ranges::equal(other, all.front()); }))
+      throw Error(Code::mismatch,
+                  "it is replicated, and ranks have saved others than rank 0, so that it comes back on as many only");
+    load(all.front());
+  };
+}
+
 void Session::protect(std::string_view name, std::string& x, Placement placement) {
   RegionSpec spec;
   spec.name = name;
@@ -98,6 +110,7 @@ void Session::protect(std::string_view name, std::string& x, Placement placement
   spec.load = [&x](std::span<const std::byte> bytes) {
     x.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   };
+  detail::spread_text(spec);
   protect(std::move(spec));
 }
 

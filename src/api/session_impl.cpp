@@ -677,6 +677,7 @@ void Session::Impl::report_failures() {
       journal_->say(trouble.said);
   if (!settings_.throw_errors || engine_->agreed_failures() <= thrown_) return;
   thrown_ = engine_->agreed_failures();
+  engine_->decide();            // where a line waits for computations here alone, others drain for ever
   (void)engine_->drain().ok();  // this rank may be the last to hear of it
   raise_newest_failure();
 }
@@ -755,6 +756,8 @@ void Session::Impl::begin_after_a_loss(bool back) {
 void Session::Impl::wait() {
   require_may_call("wait()");
   require_no_init("wait()");
+  require_own_process("wait()");
+  end();
   open_memory();
   value_here(engine_->wait());
   report_failures();
@@ -763,6 +766,8 @@ void Session::Impl::wait() {
 Verified Session::Impl::verify() {
   require_may_call("verify()");
   require_no_init("verify()");
+  require_own_process("verify()");
+  end();
   open_memory();
   return value_here(engine_->verify());
 }
@@ -770,6 +775,8 @@ Verified Session::Impl::verify() {
 void Session::Impl::prune(int keep) {
   require_may_call("prune()");
   require_no_init("prune()");
+  require_own_process("prune()");
+  end();
   open_memory();
   if (keep < 1) throw Error(Code::invalid_argument, cat("prune(", keep, ") would remove every line: keep 1 or more"));
   value_here(engine_->prune(static_cast<std::size_t>(keep)));
@@ -968,6 +975,7 @@ bool Session::Impl::close() {
     journal_->say("a signal that asked for the end came after the last checkpoint(): it ends the program now");
   if (let_spares_go()) say_that_it_ended();
   if (ends_by() != 0) api::tell_launcher(cat("left ", 128 + ends_by()));
+  if (!waited) signals_.reset();  // the rest of this session stays as long as the process
   return waited.ok();
 }
 

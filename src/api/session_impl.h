@@ -75,7 +75,7 @@ class Session::Impl {
 #if BACKSTAY_HAVE_MPI
   MPI_Comm user_comm = MPI_COMM_NULL;
   void include(MPI_Comm made) {
-    if (crew_) crew_->note_made(MPI_COMM_NULL, made);
+    if (crew_) crew_->include(made);
   }
 #endif
   region::RegionSet& regions() { return regions_; }
@@ -101,6 +101,13 @@ class Session::Impl {
   void require_not_ended(const char* call) const {
     if (!engine_ || is_closed_)
       throw Error(ended_by_.code, cat(call, " was called behind the end of the session: ", ended_by_.what));
+  }
+  /// The threads and locks of the session are not those of a process that fork() made.
+  void require_own_process(const char* call) const {
+    if (getpid() != process_)
+      throw Error(Code::invalid_argument,
+                  cat(call, " was called in a process that fork() made, and the session is that of the one which ",
+                      "opened it: open another one, in a directory of its own"));
   }
   /// A call of the session is under way that has called the program, and uses the session when that returns.
   [[nodiscard]] bool is_in_call() const { return in_call_ || in_init_; }
@@ -287,6 +294,7 @@ class Session::Impl {
    public:
     InCall(Impl& impl, const char* call) : impl_(impl) {
       impl.require_may_call(call);
+      impl.require_own_process(call);
       impl.end();
       open_memory();
       impl.caller_ = std::this_thread::get_id();
@@ -324,7 +332,7 @@ class Session::Impl {
     std::optional<std::chrono::steady_clock::time_point> began_;
   };
   // ---- replay: see select/way.h
-  bool has_begun_ = false;                ///< a computation, or checkpoint(), was called
+  bool has_begun_ = false;                ///< a computation, result() or checkpoint() was called
   bool beginning_is_over_ = false;        ///< init_done() was called
   bool was_resumed_ = false;              ///< resume() was called, in this turn of loop()
   std::set<std::string> only_;            ///< see save_only()
@@ -336,6 +344,7 @@ class Session::Impl {
   [[nodiscard]] bool is_on_its_way() const { return way_ && way_->is_gone_again(); }
   void begin_way();
   std::set<std::string> outside_;  ///< regions that were protected before loop()
+  Resumed find_way();
   bool goes_on_here();
   /// What comes next on the way is looked for, where `ahead` has not got it. False: this is no moment for it.
   bool looks_ahead() {

@@ -64,7 +64,10 @@ void Session::Impl::loop(const std::function<void()>& body) {
       if (is_closed_) throw;
       // Whatever comes out of the body after a loss is taken for a consequence of it.
       left_by_error_ = loops_ == 1 && !has_heard_of_a_loss();
-      if (loops_ > 1 || left_by_error_) throw;
+      if (loops_ > 1 || left_by_error_) {
+        engine_->give_up_undecided(outside);  // what the body protected may be gone
+        throw;
+      }
       left_by = std::current_exception();
     };
     try {
@@ -102,13 +105,15 @@ void Session::Impl::require_not_closed_in_body() const {
 }
 
 std::function<void()> Session::Impl::what_was_protected() {
-  return [this, regions = regions_.names(), statics = statics_.names(), declared = declared_.size()] {
+  return [this, regions = regions_.names(), statics = statics_.names(), declared = declared_.size(), only = only_] {
     if (engine_) engine_->give_up_undecided(regions);
     if (engine_) engine_->begin_again();
     forget_way();
     regions_.keep_only(regions);
     statics_.keep_only(statics);
     declared_.keep_first(declared);
+    only_ = only;  // a process that takes a place has no other list
+    if (engine_) engine_->save_only(only);
   };
 }
 
@@ -598,7 +603,7 @@ void Session::Impl::note_repair(const comm::Verdict& meeting) {
   for (const auto& lost : meeting.replaced) forget_kill_of(lost.rank);
   if (meeting.fate == comm::Fate::again) return;
   crew_is_gone_ = is_lost_ = true;
-  save_what_memory_holds(meeting.speaks);
+  if (!meeting.anybody_closes) save_what_memory_holds(meeting.speaks);  // those who close do not come to it
   const std::string sentence = nobody_goes_on(meeting, true);
   // Said here, too: the program may leave its words to a rank that is gone.
   if (meeting.speaks) journal_->insist(sentence);

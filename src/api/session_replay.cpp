@@ -32,9 +32,23 @@ Resumed Session::Impl::replay() {
   if (has_begun_)
     throw Error(
         Code::invalid_argument,
-        "replay() was called after a computation or checkpoint(): it is where the way begins, so call it before");
+        "replay() was called after a computation, result() or checkpoint(): it is where the way begins, so call it "
+        "before");
   keep_what_the_body_protects();
   way_.emplace(&ahead);
+  try {
+    return find_way();
+  } catch (...) {
+    // Nothing was put back, and nothing may be at the first checkpoint() of a program that begins anew instead.
+    if (a_rank_is_lost()) throw;
+    forget_way();
+    engine_->forget_resumed();
+    throw;
+  }
+}
+
+/// The way to the newest line, if there is one.
+Resumed Session::Impl::find_way() {
   begin_way();
   if (settings_.places_itself && !watcher_) watcher_.emplace();
   protect_way();
@@ -171,6 +185,7 @@ void Session::Impl::keep(MutableByteView value, bool of_computation) {
   if (!of_computation) {
     require_may_call("result()");
     end();
+    has_begun_ = true;
   }
   if (!way_ || running_.size() != (of_computation ? 1 : 0)) return;
   ahead.go_on();

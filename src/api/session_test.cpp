@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iomanip>
 #include <iterator>
 #include <memory>
 #include <memory_resource>
@@ -135,6 +136,68 @@ TEST_F(SessionTest, a_text_that_would_not_come_back_is_not_saved) {
   EXPECT_EQ(label.words, "word");
 }
 
+/// Its operators agree on a number that is not its own.
+struct Rounded {
+  std::string unit = "s";
+  double x = 0;
+  bool operator==(const Rounded&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Rounded& r) {
+  return out << std::setprecision(6) << r.x << ' ' << r.unit;
+}
+std::istream& operator>>(std::istream& in, Rounded& r) { return in >> r.x >> r.unit; }
+
+TEST_F(SessionTest, a_text_of_a_number_that_was_rounded_is_not_saved) {
+  Rounded rounded{"s", 0.5};
+  Session run(alone, options());
+  run.protect("rounded", rounded);
+  run.checkpoint(now);
+  run.wait();
+  EXPECT_EQ(run.status().failed, 0U) << run.status().last_error;
+  rounded.x = 1.0 / 3;
+  run.checkpoint(now);
+  run.wait();
+  EXPECT_EQ(run.status().failed, 1U);
+}
+
+TEST_F(SessionTest, distributions_in_pieces_come_back_as_they_were) {
+  const std::vector<double> edges{0, 1, 3}, weights{1, 1, 2};
+  std::piecewise_constant_distribution<double> constant(edges.begin(), edges.end(), weights.begin()), none;
+  std::piecewise_linear_distribution<double> linear(edges.begin(), edges.end(), weights.begin());
+  const auto before = std::pair(constant.densities(), linear.densities());
+  Session run(alone, options());
+  run.protect("constant", constant);
+  run.protect("linear", linear);
+  run.protect("none", none);
+  run.checkpoint(now);
+  run.wait();
+  constant = {};
+  linear = {};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(run.resume());
+    run.checkpoint(now);
+    run.wait();
+  }
+  EXPECT_EQ(constant.intervals(), edges);
+  EXPECT_EQ(linear.intervals(), edges);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_NEAR(constant.densities()[i], before.first[i], 1e-14);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(linear.densities()[i], before.second[i], 1e-14);
+  EXPECT_EQ(none, std::piecewise_constant_distribution<double>());
+}
+
+TEST_F(SessionTest, more_strides_than_lengths_are_refused) {
+  std::vector<double> u(10);
+  Session run(alone, options());
+  for (const Extents& strides : {Extents{5, 1}, Extents(1000, 1)}) {
+    try {
+      run.protect("u", array(u.data(), {10}, strides));
+      ADD_FAILURE();
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find("a number of strides is out of range"), std::string::npos) << e.what();
+    }
+  }
+}
+
 TEST_F(SessionTest, a_text_with_another_allocator_comes_back_whole) {
   std::pmr::string text("two words"), empty;
   Session run(alone, options());
@@ -187,6 +250,34 @@ TEST_F(SessionTest, a_history_that_nobody_resumed_from_is_not_retired_without_a_
     EXPECT_EQ(said.find(word) == std::string::npos, resumes) << said;
     EXPECT_EQ(said.find(word), said.rfind(word)) << said;
   }
+}
+
+TEST_F(SessionTest, a_history_that_could_not_be_resumed_from_is_not_retired_without_a_word_either) {
+  double u = 1;
+  for (const bool replays : {false, true}) {
+    std::filesystem::remove_all(dir_);
+    {
+      Session run(alone, options());
+      run.protect("u", u);
+      run.checkpoint(now);
+    }
+    Session run(alone, options({{"log", "normal"}, {"regions", replays ? "lenient" : "strict"}}));
+    run.protect("another", u);
+    ::testing::internal::CaptureStderr();
+    EXPECT_THROW(replays ? run.replay() : run.resume(), Error);
+    EXPECT_EQ(run.checkpoint(now), Outcome::taken);
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("the lines of an earlier run, up to line 1, were not resumed from"), std::string::npos) << said;
+  }
+}
+
+TEST(exit_status, is_that_of_a_failure_also_where_an_older_handler_of_the_exit_finds_it) {
+  const auto end = [] {
+    std::atexit([] { api::fail_at_exit(); });
+    api::watch_the_exit();
+    std::exit(0);
+  };
+  EXPECT_EXIT(end(), testing::ExitedWithCode(EXIT_FAILURE), "");
 }
 
 TEST_F(SessionTest, after_wait_the_next_checkpoint_is_taken) {
@@ -539,8 +630,16 @@ TEST_F(SessionTest, a_forked_child_leaves_the_session_to_its_parent) {
   run->checkpoint(now);
   const pid_t child = fork();
   if (child == 0) {
+    const std::string refusal = [&] {
+      try {
+        run->checkpoint(now);
+      } catch (const Error& e) {
+        return std::string(e.what());
+      }
+      return std::string();
+    }();
     run.reset();
-    _exit(0);
+    _exit(refusal.starts_with("checkpoint() was called in a process that fork() made") ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -819,6 +918,11 @@ TEST_F(SessionTest, what_could_not_be_written_or_read_again_is_refused_when_it_i
   refused(number, {std::int64_t{1} << 62, 0}, "is larger than any memory");
   refused(number, {}, "its units are not UTF-8", "\xb5m");
   run.protect("odd", named);  // what was refused is not there
+  double other = 0;
+  run.protect("other", other);
+  run.unprotect("odd");
+  refused(number, {}, "its units are not UTF-8", "\xb5m");  // in a place of before
+  run.protect("odd", named);
   EXPECT_EQ(run.checkpoint(now), Outcome::taken);
 }
 

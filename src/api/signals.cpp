@@ -1,6 +1,7 @@
 #include "api/signals.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -20,6 +21,7 @@ namespace {
 using Handler = void (*)(int);
 volatile std::sig_atomic_t signal_seen = 0;
 std::mutex listeners_mutex;
+volatile pid_t process = 0;  ///< that of the listeners: one that it forks has their handlers, and nobody listens there
 int listeners = 0;
 int listeners_served = 0;
 
@@ -30,7 +32,21 @@ struct Listened {
 };
 Listened listened[] = {{SIGTERM, SIG_DFL}, {SIGUSR1, SIG_DFL}};
 
+void set_handler(int signal, Handler to) {
+  struct sigaction next{};
+  next.sa_handler = to;
+  sigemptyset(&next.sa_mask);
+  next.sa_flags = SA_RESTART;  // a read or write of the program's is not to fail for it
+  sigaction(signal, &next, nullptr);
+}
+
 extern "C" void note_signal(int signal) {
+  if (process != getpid()) {
+    for (const auto& l : listened)
+      if (l.signal == signal) set_handler(signal, l.before);
+    std::raise(signal);  // it comes when this returns
+    return;
+  }
   signal_seen = signal;
   for (const auto& l : listened)
     if (l.signal == signal && l.before != SIG_DFL) l.before(signal);
@@ -47,14 +63,6 @@ bool is_of_the_mpi_library([[maybe_unused]] Handler handler) {
 #endif
 }
 
-void set_handler(int signal, Handler to) {
-  struct sigaction next{};
-  next.sa_handler = to;
-  sigemptyset(&next.sa_mask);
-  next.sa_flags = SA_RESTART;  // a read or write of the program's is not to fail for it
-  sigaction(signal, &next, nullptr);
-}
-
 /// The handler of now; none where it is one that takes more arguments, which is then the program's.
 std::optional<Handler> handler_of(int signal) {
   struct sigaction current{};
@@ -66,6 +74,7 @@ std::optional<Handler> handler_of(int signal) {
 void listen() {
   for (auto& l : listened) {
     const auto now = handler_of(l.signal);
+    if (now && *now == note_signal) continue;  // of the process that has forked this one
     if (!now || (*now != SIG_DFL && !is_of_the_mpi_library(*now))) continue;
     l.before = *now;
     set_handler(l.signal, note_signal);
@@ -86,6 +95,8 @@ bool is_unserved() {
 
 SignalListener::SignalListener() {
   const std::lock_guard lock(listeners_mutex);
+  if (process != getpid()) listeners = 0;
+  process = getpid();
   if (listeners++ > 0) return;
   signal_seen = 0;
   listeners_served = 0;

@@ -1,6 +1,8 @@
 #include "api/signals.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
@@ -64,6 +66,40 @@ TEST(signals, that_nobody_served_wait_while_an_exception_leaves_the_program) {
     }
   };
   EXPECT_EXIT(leave(), testing::ExitedWithCode(3), "");
+}
+
+/// A worker of Python's multiprocessing is ended in this way.
+TEST(signals, end_a_forked_process_in_which_nobody_listens) {
+  for (const bool still_listens : {true, false})
+    for (int signal : {SIGTERM, SIGUSR1}) {
+      auto listener = std::make_unique<SignalListener>();
+      const pid_t child = fork();
+      if (child == 0)
+        for (alarm(30);;) pause();
+      if (!still_listens) listener.reset();
+      kill(child, signal);
+      int status = 0;
+      ASSERT_EQ(waitpid(child, &status, 0), child);
+      EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal);
+      EXPECT_FALSE(SignalListener::asked());
+    }
+}
+
+TEST(signals, are_noted_in_a_forked_process_that_listens_itself) {
+  const SignalListener of_parent;
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto* const own = new SignalListener;
+    std::raise(SIGTERM);
+    const bool noted = SignalListener::asked();
+    SignalListener::served();
+    const bool ends = ends_the_process(SIGTERM);
+    delete own;
+    _exit(noted && ends ? 7 : 8);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
 }
 
 TEST(signals, that_the_program_handles_itself_are_left_to_it) {

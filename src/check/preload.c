@@ -76,6 +76,22 @@ static struct note* note_at(uintptr_t key, size_t probe) {
   return &notes[(key / page_bytes * 31 + key / 16 + probe) % most_notes];
 }
 
+/* Another one (jemalloc, tcmalloc) has other things before what it gives, or nothing. */
+static int is_malloc_of_glibc(void) {
+  static int known; /* 1: no, 2: yes; 0: not looked up yet */
+  int out = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (out == 0) {
+    Dl_info of_malloc, of_glibc;
+    void* const next = dlsym(RTLD_NEXT, "malloc");
+    void* const glibc = dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
+    out = dladdr(next, &of_malloc) != 0 && dladdr(glibc, &of_glibc) != 0 && of_malloc.dli_fbase == of_glibc.dli_fbase
+              ? 2
+              : 1;
+    __atomic_store_n(&known, out, __ATOMIC_RELAXED);
+  }
+  return out == 2;
+}
+
 /* malloc gives a large one pages of its own, with 16 bytes before it: the last 8 are the length, of which the second
  * bit says so, the others how far before that its pages begin. */
 static void find_extent(char* at, struct backstay_check_memory* out) {
@@ -83,6 +99,7 @@ static void find_extent(char* at, struct backstay_check_memory* out) {
   memcpy(head, at - sizeof head, sizeof head);
   out->begin = at;
   out->end = at + malloc_usable_size(at);
+  if (!is_malloc_of_glibc()) return;
   const size_t length = head[1] & ~(size_t)7;
   char* const chunk = at - sizeof head;
   if ((head[1] & 7) == 2 && ((uintptr_t)chunk - head[0]) % page_bytes == 0 && (head[0] + length) % page_bytes == 0) {
@@ -560,6 +577,10 @@ PUBLIC void* malloc(size_t bytes) {
 /* Pages that are new to the process hold zeros, or all of them a byte that the C library was told to fill them with. */
 static void clear(char* at, size_t bytes) {
   size_t length;
+  if (!is_malloc_of_glibc()) {
+    memset(at, 0, bytes);
+    return;
+  }
   memcpy(&length, at - sizeof length, sizeof length);
   if ((length & 7) != 2 || *at != 0) memset(at, 0, bytes);
 }

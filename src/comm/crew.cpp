@@ -63,6 +63,7 @@ Result<std::unique_ptr<Crew>> Crew::muster(MPI_Comm all, const CrewOptions& opti
   BACKSTAY_TRY(crew->choose_rank());
   crew->began_as_spare_ = crew->rank_ < 0;
   BACKSTAY_TRY(check(MPI_Comm_create_errhandler(on_error, &crew->handler_)));
+  BACKSTAY_TRY(check(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, on_freed, &crew->freed_key_, nullptr)));
   if (crew->repairs_) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, crew->handler_);
     OpenRequests::note_from_now_on();
@@ -145,9 +146,22 @@ int Crew::spares_left() const {
 
 void Crew::note_made(MPI_Comm from, MPI_Comm made) {
   if (!repairs_ || made == MPI_COMM_NULL || OurCall::is_under_way()) return;
-  if (from != MPI_COMM_NULL && !is_ours(from)) return;
+  if (!is_ours(from)) return;
   MPI_Comm_set_errhandler(made, handler_);
   note(made);
+}
+
+void Crew::include(MPI_Comm made) {
+  if (!repairs_ || made == MPI_COMM_NULL || made == workers_) return;
+  const OurCall ours;
+  MPI_Comm_set_attr(made, freed_key_, nullptr);
+  MPI_Comm_set_errhandler(made, handler_);
+  note(made);
+}
+
+int Crew::on_freed(MPI_Comm comm, int /*key*/, void* /*value*/, void* /*state*/) {
+  if (Crew* const crew = crew_of_this_process) crew->note_freed(comm);
+  return MPI_SUCCESS;
 }
 
 /// The program made it from ours, as far as that was seen.
@@ -409,7 +423,7 @@ Result<Verdict> Crew::repair(Word word, Patience::Clock::time_point came) {
         all_are_spares ? round.me == 0 : round.survivors[static_cast<std::size_t>(round.me)].rank == lowest();
     double longest = 0;
     for (const auto& survivor : round.survivors) longest = std::max(longest, survivor.waited);
-    return Verdict{plan.fate, plan.replaced, speaks, longest + waited(met)};
+    return Verdict{plan.fate, plan.replaced, plan.anybody_closes, speaks, longest + waited(met)};
   }
 }
 

@@ -34,8 +34,9 @@ struct CrewOptions {
 struct Verdict {
   Fate fate = Fate::again;
   std::vector<Replaced> replaced;
-  bool speaks = false;  ///< of all ranks that are left, this is the lowest one; of spares, if no rank is left
-  double seconds = 0;   ///< from the coming of the first rank to its end
+  bool anybody_closes = false;  ///< and does nothing else with the others any more
+  bool speaks = false;          ///< of all ranks that are left, this is the lowest one; of spares, if no rank is left
+  double seconds = 0;           ///< from the coming of the first rank to its end
 };
 
 /// It has all processes of MPI_COMM_WORLD, in the same order.
@@ -97,8 +98,10 @@ class Crew {
   static Crew* present();
   /// There is one, or was: nobody can meet the spares in MPI_COMM_WORLD any more.
   static bool was_there();
-  /// The program made `made` from `from` (MPI_COMM_NULL: somewhere else), or frees `made`.
+  /// The program made `made` from `from`, or frees `made`.
   void note_made(MPI_Comm from, MPI_Comm made);
+  /// The program names one that it has made, and may free it where nobody sees that.
+  void include(MPI_Comm made);
   /// `made` from no other one, of the processes of `group`: noted if all of these are workers.
   void note_made_of(MPI_Group group, MPI_Comm made);
   /// It makes one of the same processes from `from`, and nobody sees when that is done.
@@ -150,6 +153,7 @@ class Crew {
   struct Round;
   Result<bool> try_repair(MPI_Comm among, Word word, double waited, Round& round) const;
   static void on_error(MPI_Comm* comm, int* code, ...);
+  static int on_freed(MPI_Comm comm, int key, void* value, void* state);
   void heard(MPI_Comm comm, int code);
   [[nodiscard]] bool comes_of_a_loss(MPI_Comm comm, int code) const;
   void pass_on(int code);
@@ -161,6 +165,7 @@ class Crew {
   MPI_Comm all_ = MPI_COMM_NULL;
   MPI_Comm workers_ = MPI_COMM_NULL;
   MPI_Errhandler handler_ = MPI_ERRHANDLER_NULL;
+  int freed_key_ = MPI_KEYVAL_INVALID;  ///< of an attribute: MPI tells when a communicator that has it is freed
   MPI_Errhandler usual_handler_ = MPI_ERRHANDLER_NULL;  ///< of MPI_COMM_WORLD
   mutable std::mutex alarm_mutex_;
   std::shared_ptr<Alarm> alarm_ = std::make_shared<Alarm>();

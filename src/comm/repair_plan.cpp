@@ -61,6 +61,7 @@ void number_anew(RepairPlan& plan) {
 RepairPlan plan_repair(const std::vector<Survivor>& survivors, int workers, bool may_shrink) {
   RepairPlan plan;
   plan.workers = workers;
+  plan.anybody_closes = anybody_says(survivors, Word::closing);
   for (const auto& survivor : survivors) plan.ranks.push_back(survivor.rank);
   const auto lost = lost_ranks(survivors, workers);
   for (int rank : lost) {

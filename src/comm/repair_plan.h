@@ -50,6 +50,7 @@ struct RepairPlan {
   std::vector<int> ranks;          ///< of each survivor from now on, without gaps; -1: a spare
   std::vector<Replaced> replaced;  ///< by ascending rank
   bool same_ranks = false;         ///< nobody was lost and nobody failed: the old communicator serves on
+  bool anybody_closes = false;     ///< and does nothing else with the others any more
 };
 
 /// `survivors` of `workers` ranks and some spares. Those are taken who die together with the fewest ranks, so that

@@ -79,6 +79,11 @@ TEST(RepairPlan, without_a_spare_the_job_is_lost_or_goes_on_with_fewer_ranks) {
 
 TEST(RepairPlan, who_closes_cannot_roll_back) {
   EXPECT_EQ(plan_repair(crew_without({1}, Word::closing), 4, false).fate, Fate::lost);
+  auto crew = crew_without({1});
+  EXPECT_FALSE(plan_repair(crew, 4, false).anybody_closes);
+  crew[2].word = Word::closing;
+  EXPECT_EQ(plan_repair(crew, 4, false).fate, Fate::lost);
+  EXPECT_TRUE(plan_repair(crew, 4, false).anybody_closes);
   EXPECT_EQ(plan_repair(crew_without({}, Word::closing), 4, false).fate, Fate::closed);
 }
 

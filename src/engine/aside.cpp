@@ -80,7 +80,7 @@ Result<bool> Aside::put_back_now(const std::string& name, const region::RegionSe
 Result<void> Aside::put_back(const RegionSpec& spec, const Kept& kept) const {
   if (spec.save) return load(spec, kept);
   const auto in_parts = std::ranges::find(left_out, kept.name, &NotThere::region);
-  if (in_parts != left_out.end() && in_parts->there.empty() && region::has_shape(spec, kept.shape)) return {};
+  if (in_parts != left_out.end() && in_parts->there.empty() && region::stays_as_it_is(spec, kept.shape)) return {};
   const auto memory =
       in_parts == left_out.end() ? region::memory_for(spec, kept.shape) : region::memory_for_a_part(spec, kept.shape);
   if (!memory) return memory.failure();

@@ -72,6 +72,18 @@ Result<void> DataReader::read(const format::Segment& segment, MutableByteView ta
   return {};
 }
 
+Result<void> DataReader::check(const format::Segment& segment) {
+  Bytes piece;
+  std::uint32_t crc = 0;
+  for (std::uint64_t at = 0; at < segment.bytes; at += piece.size()) {
+    piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(piece_size, segment.bytes - at)));
+    BACKSTAY_TRY(file_->read_at(segment.offset + at, piece));
+    crc = crc32c(piece, crc);
+  }
+  if (crc != segment.crc) return damaged(segment, crc);
+  return {};
+}
+
 Result<void> DataReader::read(const format::Segment& segment, const View& target, Bytes& scratch) {
   if (is_dense(target, segment.type.size))
     return read(segment, MutableByteView(target.data, static_cast<std::size_t>(segment.bytes)));

@@ -23,6 +23,8 @@ class DataReader {
   Result<void> read(const format::Segment& segment, MutableByteView target);
   /// The same into memory with strides; `scratch` is used for what is not dense.
   Result<void> read(const format::Segment& segment, const View& target, Bytes& scratch);
+  /// The same to nowhere, in little memory.
+  Result<void> check(const format::Segment& segment);
   /// The rest of the file: HDF5 metadata and padding, which no resume needs.
   Result<void> check_frame();
 

@@ -599,9 +599,9 @@ std::string Engine::what_is_left_behind() const {
   for (const auto& level : levels_)
     if (!level.whole.empty()) newest = std::max(newest, level.whole.back());
   if (newest == 0) return {};
-  return cat("the lines of an earlier run, up to line ", newest,
-             ", were not resumed from, and are removed as new ones ",
-             "come: call resume() before the first checkpoint(), or start in another directory");
+  return cat(
+      "the lines of an earlier run, up to line ", newest, ", were not resumed from, and are removed as new ones come: ",
+      was_refused_ ? "to keep them" : "call resume() before the first checkpoint(), or", " start in another directory");
 }
 
 /// All ranks stop at this call, whatever becomes of the line.

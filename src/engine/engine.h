@@ -108,6 +108,12 @@ class Engine {
   Result<void> note_made() { return open_line_.note_made(); }
   void note_exchanged(const std::string& region) { open_line_.note_exchanged(region); }
   void end_way() { open_line_.end_way(); }
+  /// What resume() found is not what the program goes on with.
+  void forget_resumed() {
+    looked_back_ = false;
+    was_refused_ = true;
+    resumed_call_ = 0;
+  }
   void begin_again() { open_line_.begin_again(); }
   void save_only(std::set<std::string> names) { open_line_.save_only(std::move(names)); }
   void note(std::size_t computation) { open_line_.note(computation); }
@@ -272,7 +278,8 @@ class Engine {
   std::atomic<std::int64_t> failures_{0};
   bool stopping_ = false;
   bool last_settled_ = false;  ///< the checkpoint of the stop was taken, and is committed or given up
-  bool looked_back_ = false;   ///< resume() was called
+  bool looked_back_ = false;   ///< resume() has put back what is there, if something is
+  bool was_refused_ = false;   ///< or could not
   std::unique_ptr<Background> background_;
   OpenLine open_line_;
 };

@@ -78,7 +78,7 @@ std::optional<std::uint64_t> Engine::newest_shared() const {
 }
 
 Result<Resumed> Engine::resume(Aside* later) {
-  looked_back_ = true;
+  was_refused_ = true;  // so far
   BACKSTAY_TRY(meet(Meeting::resume));
   agreed_at_ = 0;  // a line's call may be counted again
   const auto start = std::chrono::steady_clock::now();
@@ -117,6 +117,8 @@ Result<Resumed> Engine::resume(Aside* later) {
     if (line > found->line)
       hooks_.say(cat("line ", line, " lies at level ", level, ", which is not among the levels of this run, and was ",
                      "passed over: name it in the option levels to go on from there"));
+  looked_back_ = true;
+  was_refused_ = false;
   if (found->line == 0) return Resumed{};
   job_.id = found->manifest.job;
   if (found->manifest.statics > 0) config_.saved_statics = static_regions_.changes();

@@ -41,11 +41,15 @@ std::vector<std::string> left_out_and_unknown(const region::RegionSet& regions, 
   return out;
 }
 
+bool stays_as_it_is(const RegionSpec& spec, const RegionPlan& plan) {
+  return plan.left_out && plan.pieces.empty() && region::stays_as_it_is(spec, plan.shape);
+}
+
 /// Memory that cannot hold its data is found before any memory is written, as far as it can be.
 Result<void> check_memory(const Plans& plans) {
   for (std::size_t i = 0; i < plans.specs.size(); ++i) {
     const RegionSpec& spec = *plans.specs[i];
-    if (spec.save || plans.plans[i].whole) continue;
+    if (spec.save || plans.plans[i].whole || stays_as_it_is(spec, plans.plans[i])) continue;
     const auto memory = region::look_at(spec);
     if (!memory) return memory.failure();
     if (!memory->run_lengths.empty())
@@ -55,7 +59,7 @@ Result<void> check_memory(const Plans& plans) {
   }
   for (std::size_t i = 0; i < plans.specs.size(); ++i) {
     const RegionSpec& spec = *plans.specs[i];
-    if (spec.save || spec.reshape) continue;
+    if (spec.save || spec.reshape || stays_as_it_is(spec, plans.plans[i])) continue;
     if (const auto memory = region::memory_for(spec, plans.plans[i].shape); !memory) return memory.failure();
   }
   return {};
@@ -170,7 +174,11 @@ class LineReader {
       // A rank that cannot go on still serves the others, which wait for it in the next fetch.
       if (!is_mine || !filled || (keep_equal && is_in_memory(*plans.specs[i], plans.plans[i]))) continue;
       if (read.empty() && !plans.specs[i]->save) read = plans.specs[i]->name;
-      filled = fill_region(*plans.specs[i], plans.plans[i], bad);
+      try {
+        filled = fill_region(*plans.specs[i], plans.plans[i], bad);
+      } catch (const std::bad_alloc&) {
+        filled = fail(Code::limit, "no memory is left to read region '", plans.specs[i]->name, "'");
+      }
     }
     return filled;
   }
@@ -197,8 +205,7 @@ class LineReader {
     for (const auto& segment : readers_[f]->table().segments) {
       const auto reader = static_cast<int>(turn++ % static_cast<std::size_t>(comm_.size()));
       if (in_parts && reader != comm_.rank()) continue;
-      scratch_.resize(static_cast<std::size_t>(segment.bytes));
-      BACKSTAY_TRY(readers_[f]->read(segment, scratch_));
+      BACKSTAY_TRY(readers_[f]->check(segment));
     }
     return {};
   }
@@ -316,7 +323,7 @@ class LineReader {
 
   Result<void> fill_region(const RegionSpec& spec, const RegionPlan& plan, BadFiles& bad) {
     if (spec.save) return load_by_callback(spec, plan, bad);
-    if (plan.left_out && plan.pieces.empty() && region::has_shape(spec, plan.shape)) return {};  // what it holds stays
+    if (stays_as_it_is(spec, plan)) return {};
     const auto found =
         plan.left_out ? region::memory_for_a_part(spec, plan.shape) : region::memory_for(spec, plan.shape);
     if (!found) return found.failure();
@@ -489,8 +496,8 @@ region::Box within(region::Box part, const region::Box& whole) {
   return part;
 }
 
-/// What is not. `same_ranks`: as many as saved it.
-std::vector<NotThere> left_out_of(const Plans& plans, bool same_ranks) {
+/// What is not.
+std::vector<NotThere> left_out_of(const Plans& plans) {
   std::vector<NotThere> out;
   for (std::size_t i = 0; i < plans.specs.size(); ++i) {
     const auto& plan = plans.plans[i];
@@ -498,7 +505,7 @@ std::vector<NotThere> left_out_of(const Plans& plans, bool same_ranks) {
     out.push_back({plans.specs[i]->name, plan.as_made != nullptr});
     for (const auto& piece : plan.pieces) out.back().there.push_back(within(piece.part, plan.target));
     for (const auto& box : plan.made) out.back().made.push_back(within(box, plan.target));
-    if (plan.as_made != nullptr && same_ranks) out.back().crc = plan.as_made->made;
+    if (plan.as_made != nullptr && plan.is_own) out.back().crc = plan.as_made->made;
   }
   for (const auto& name : plans.unknown) out.push_back({name});
   return out;
@@ -562,14 +569,8 @@ class Attempts {
         BACKSTAY_TRY(share(comm_, filled, mine, bad_));
       }
       if (bad_.size() == known)
-        return Attempt{true,
-                       trouble(),
-                       read,
-                       regions_in(*plans),
-                       left_out_of(*plans, line_.manifest.ranks == comm_.size()),
-                       reader.filled(),
-                       false,
-                       !bad_.empty()};
+        return Attempt{true,  trouble(),    read, regions_in(*plans), left_out_of(*plans), reader.filled(),
+                       false, !bad_.empty()};
       say_what_is_bad(reader);
     }
   }
@@ -714,10 +715,12 @@ class Attempts {
 
 /// What a person can do about files that lie where this job is not.
 std::string hint_at_nodes(const format::Manifest& manifest, const Topology& topology) {
-  int nodes = 0;
-  for (const auto& file : manifest.files) nodes = std::max({nodes, file.node + 1, file.copy_node + 1});
-  if (nodes <= topology.nodes()) return "";
-  return cat("; the line lies on ", nodes, " nodes and this job has ", topology.nodes(),
+  std::set<int> nodes;  // behind a repair there are gaps between them
+  for (const auto& file : manifest.files)
+    for (const int node : {file.node, file.copy_node})
+      if (node >= 0) nodes.insert(node);
+  if (static_cast<int>(nodes.size()) <= topology.nodes()) return "";
+  return cat("; the line lies on ", nodes.size(), " nodes and this job has ", topology.nodes(),
              ": start it on all of them, or from a line at level shared");
 }
 }  // namespace
@@ -936,11 +939,9 @@ Result<Damage> check_all(const Inventory& inventory, const std::vector<Level>& l
                                    line.manifest.files[f], line.manifest.job, line.line);
     if (!reader) return out.text(reader.failure().what);
     if (auto frame = reader->check_frame(); !frame) out.text(frame.failure().what);
-    Bytes scratch;
     for (const auto& s : reader->table().segments) {
-      scratch.resize(static_cast<std::size_t>(s.bytes));
       ++mine.segments;
-      if (auto read = reader->read(s, scratch); !read) out.text(read.failure().what);
+      if (auto good = reader->check(s); !good) out.text(good.failure().what);
     }
   };
   const auto check_parity = [&](const catalog::Candidate& line, std::size_t g, std::size_t m) {

@@ -228,8 +228,8 @@ Result<RegionPlan> plan_private(const RegionSpec& spec, const std::vector<Segmen
   if (!spec.redistribute)
     return mismatch(spec.name, cat("is private to a rank and was saved by ", counted(saved_ranks, "rank"),
                                    ", and this job has ", size, ": run on ", counted(saved_ranks, "rank"),
-                                   ", or give it a placement (block, distributed_list, replicated)",
-                                   " or a redistribute callback"));
+                                   spec.save ? ", or give it a redistribute callback (a text may be replicated())"
+                                             : ", or give it a placement (block, distributed_list, replicated)"));
   RegionPlan plan;
   for (const auto& ref : refs) {
     const Box box{Extents(ref.about->shape.size(), 0), ref.about->shape};
@@ -325,7 +325,9 @@ Result<RegionPlan> plan_left_out(const RegionSpec& spec, const SavedRegions& sav
   const auto& entries = saved.left_out(spec.name);
   const bool some = std::any_of(refs.begin(), refs.end(), [](const auto& ref) { return ref.about->bytes > 0; });
   const bool placed = std::all_of(entries.begin(), entries.end(), [](const auto& e) { return e.second->lower; });
-  if (some && placed && spec.placement.kind == Placement::Kind::block) return plan_block(spec, saved);
+  const auto is_made = [](const auto& e) { return e.second->made.has_value(); };
+  const bool is_mixed = std::ranges::any_of(entries, is_made) && !std::ranges::all_of(entries, is_made);
+  if ((some || is_mixed) && placed && spec.placement.kind == Placement::Kind::block) return plan_block(spec, saved);
   if (some)
     return mismatch(spec.name,
                     cat("was left out in part (by ", counted(saved_ranks, "rank"), "), so that it comes back ",
@@ -335,7 +337,7 @@ Result<RegionPlan> plan_left_out(const RegionSpec& spec, const SavedRegions& sav
   const auto memory = region::look_at(spec);
   if (!memory) return memory.failure();
   plan.shape = memory->shape;
-  if (std::all_of(entries.begin(), entries.end(), [](const auto& e) { return e.second->made; })) {
+  if (std::ranges::all_of(entries, is_made)) {
     plan.as_made = entries.begin()->second;
     return plan;
   }
@@ -379,10 +381,10 @@ std::optional<RegionPlan> plan_own(const RegionSpec& spec, const SavedRegions& s
     plan.shape = entry->shape;
     if (spec.placement.kind == Placement::Kind::block) {
       const auto memory = region::look_at(spec);
-      if (!memory) return {};
+      if (!memory || (entry->lower && block_of(*entry) != Box{spec.placement.lower, spec.placement.upper})) return {};
       plan.shape = memory->shape;
     }
-    plan.left_out = true;
+    plan.left_out = plan.is_own = true;
     plan.as_made = entry->made ? entry : nullptr;
     return plan;
   }

@@ -55,6 +55,7 @@ struct RegionPlan {
   std::vector<Piece> pieces;
   bool whole = false;                        ///< one piece that is exactly the memory
   bool left_out = false;                     ///< the pieces are not all of it, as the rest was left out of the line
+  bool is_own = false;                       ///< left out by this rank, where its block is now
   const format::LeftOut* as_made = nullptr;  ///< as the beginning of the program makes it: the entry that says so
   std::vector<region::Box> made;             ///< where only some ranks' blocks are: those parts of the target
 };

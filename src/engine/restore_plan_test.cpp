@@ -144,6 +144,41 @@ TEST(restore_plan, what_the_beginning_of_the_program_makes_is_there_beside_what_
   EXPECT_TRUE(plan_region(u, SavedRegions(t), 3, 1, 2)->made.empty());
 }
 
+/// As many ranks, which hold other blocks than those that saved.
+TEST(restore_plan, what_was_left_out_of_a_block_lies_where_that_was) {
+  std::vector<double> data(5);
+  const auto plan_at = [&](std::int64_t lower, const std::vector<format::Table>& t, int rank) {
+    RegionSpec u = spec(block({10}, {lower}, {lower + 5}));
+    u.view = [&] { return detail::dense_view(data.data(), {5}, sizeof(double)); };
+    return plan_region(u, SavedRegions(t), 2, rank, 2);
+  };
+  const auto left_out = [](int rank, std::optional<std::uint32_t> made) {
+    format::LeftOut entry{rank, "u", {5}};
+    entry.lower = Extents{5 * rank};
+    entry.made = made;
+    return format::Table{"j", 1, "f", {}, {entry}};
+  };
+  auto some = tables({saved(1, {5}, block({10}, {5}, {10}))});
+  some.push_back(left_out(0, {}));
+  EXPECT_TRUE(plan_at(0, some, 0)->is_own);
+  EXPECT_TRUE(plan_at(5, some, 1)->whole);
+  const auto swapped = plan_at(5, some, 0);
+  ASSERT_TRUE(swapped.ok());
+  EXPECT_TRUE(swapped->whole);
+  EXPECT_FALSE(swapped->left_out);
+  EXPECT_TRUE(plan_at(0, some, 1)->left_out);
+
+  const std::vector<format::Table> all_made{left_out(0, 77), left_out(1, 88)};
+  EXPECT_TRUE(plan_at(5, all_made, 1)->is_own);
+  const auto elsewhere = plan_at(5, all_made, 0);
+  EXPECT_NE(elsewhere->as_made, nullptr);
+  EXPECT_FALSE(elsewhere->is_own);  // the sum is that of another block
+
+  const auto mixed = plan_at(0, {left_out(0, 77), left_out(1, {})}, 1);
+  ASSERT_TRUE(mixed.ok());
+  EXPECT_EQ(mixed->made, (std::vector<region::Box>{{{0}, {5}}}));
+}
+
 format::Segment part(int rank, Extents at, Extents shape, Extents of, Placement placement) {
   auto out = saved(rank, std::move(shape), std::move(placement));
   out.part = format::Part{std::move(of), std::move(at)};

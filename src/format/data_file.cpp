@@ -1,8 +1,10 @@
 #include "format/data_file.h"
 
+#include <algorithm>
 #include <bit>
 #include <map>
 #include <numeric>
+#include <ranges>
 
 #include "base/crc32c.h"
 #include "base/text.h"
@@ -95,6 +97,14 @@ Hdf5VirtualDataset joined(const std::vector<const Segment*>& parts) {
   return out;
 }
 
+/// Lists whose elements are of several shapes are no list together.
+bool have_like_elements(const std::vector<const Segment*>& parts) {
+  const Extents& first = parts.front()->shape;
+  return std::ranges::all_of(parts, [&](const Segment* part) {
+    return std::ranges::equal(part->shape | std::views::drop(1), first | std::views::drop(1));
+  });
+}
+
 /// Where tools find a region of one rank.
 std::string place_of(const std::string& region, int rank, bool alone) {
   return alone ? "/" + region : cat("/", rank_group, "/", padded(rank, 5), "/", region);
@@ -138,8 +148,10 @@ void describe_whole_regions(const Table& table, Hdf5Description& out) {
         out.links.push_back({"/" + name, parts.front()->dataset});
         break;
       case Placement::Kind::block:
-      case Placement::Kind::distributed_list:
         out.virtual_datasets.push_back(joined(parts));
+        break;
+      case Placement::Kind::distributed_list:
+        if (have_like_elements(parts)) out.virtual_datasets.push_back(joined(parts));
         break;
     }
   }

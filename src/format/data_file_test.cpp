@@ -80,6 +80,16 @@ TEST(frame, several_ranks_lie_one_after_the_other) {
   EXPECT_EQ(table->segments[4].offset, first_area + page);
 }
 
+TEST(frame, lists_whose_elements_are_wider_on_some_ranks_are_no_list_together) {
+  std::vector<Area> areas;
+  for (int rank : {0, 1}) areas.push_back({rank, {segment(rank, "u", 0, {4, 2 + rank}, distributed_list())}});
+  const auto frame = frame_file({"j", 1, "shared", 0}, "all.h5", areas);
+  ASSERT_TRUE(frame.ok()) << frame.failure().what;
+  const auto header = decode_header(ByteView(frame->front).first(page));
+  const auto table = decode_table(ByteView(frame->tail).first(header->table_length));
+  EXPECT_EQ(table->segments[1].shape, (Extents{4, 3}));
+}
+
 TEST(frame, a_file_without_regions_can_be_made) {
   EXPECT_TRUE(frame_file({"j", 1, "local", 0}, "rank-00000.h5", {{0, {}}}).ok());
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <set>
 
 #include "base/crc32c.h"
@@ -24,6 +25,12 @@ bool fits_in_memory(const Extents& shape, std::size_t element) {
 
 Result<void> check_type(const std::string& name, const Type& type, int depth = 0) {
   if (type.size == 0) return fail(Code::invalid_argument, "region '", name, "': its element type has no size");
+  constexpr bool is_x87 = std::numeric_limits<long double>::digits == 64;
+  const bool is_long =
+      (type.kind == Type::Kind::floating && type.size == 16) || (type.kind == Type::Kind::complex && type.size == 32);
+  if (is_long && !is_x87)
+    return fail(Code::invalid_argument, "region '", name, "': files have no such number as the long double of this ",
+                "processor: protect it as bytes, by callbacks");
   if (type.kind != Type::Kind::compound) return {};
   if (type.members.empty() || depth > 8)
     return fail(Code::invalid_argument, "region '", name, "': its struct has no members or is nested too deeply");
@@ -244,6 +251,11 @@ Result<View> look_at(const RegionSpec& spec) {
 bool has_shape(const RegionSpec& spec, const Extents& shape) {
   const auto now = look_at(spec);
   return now && now->valid && now->shape == shape;
+}
+
+bool stays_as_it_is(const RegionSpec& spec, const Extents& shape) {
+  const auto now = look_at(spec);
+  return now && now->valid && (now->shape == shape || !now->run_lengths.empty());
 }
 
 Result<View> memory_for(const RegionSpec& spec, const Extents& shape) {

@@ -62,6 +62,9 @@ Failure cannot_hold(const RegionSpec& spec, const Extents& shape);
 Result<View> look_at(const RegionSpec& spec);
 /// It is protected with that shape now.
 bool has_shape(const RegionSpec& spec, const Extents& shape);
+/// Of a region of which a line has nothing but the `shape`: it has that shape now; or it is a cell list, which keeps
+/// the counts that the program has.
+bool stays_as_it_is(const RegionSpec& spec, const Extents& shape);
 /// The memory of `spec`, made ready to take `shape`. Code::mismatch where it cannot, Code::user where that threw.
 Result<View> memory_for(const RegionSpec& spec, const Extents& shape);
 /// The same for a part of the elements: the others are as they were, if the shape is the same.

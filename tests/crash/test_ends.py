@@ -252,6 +252,45 @@ def test_a_rank_whose_body_returns_an_error_and_that_closes_its_session_is_repla
     assert "rank 1 was lost; spare 3" in ended.stderr and "launch 2" not in ended.stderr
 
 
+CLOSES = """
+import os
+import signal
+import time
+import backstay
+
+with backstay.Session() as run:
+    state = run.state(step=0)
+    def body():
+        run.resume()
+        comm = run.comm
+        while state.step < 20:
+            run.checkpoint()
+            if state.step == 10 and comm.rank == 1:
+                raise ValueError("for the test")
+            if state.step == 10 and comm.rank == 2:
+                time.sleep(1)
+                os.kill(os.getpid(), signal.SIGKILL)
+            comm.Barrier()
+            state.step += 1
+    try:
+        run.loop(body)
+    except ValueError:
+        pass
+"""
+
+
+@needs_ulfm
+def test_a_loss_while_a_rank_closes_alone_ends_the_job_at_once(tmp_path):
+    """The others would wait for that one to save what memory holds."""
+    program = of_python(tmp_path, CLOSES, levels="memory,shared", every=2)
+    start = time.monotonic()
+    ended = run(tmp_path, "-n", 4, "--spares", 2, "--nodes", 6, "--relaunch", 0, **program, timeout=30,
+                memory__redundancy="rs(2,1)", shared__every=1000000)  # fmt: skip
+    assert ended.returncode != 0 and "rank 2 was lost" in ended.stderr, ended.stderr
+    assert "within the option timeout" not in ended.stderr, ended.stderr
+    assert time.monotonic() - start < 25, ended.stderr
+
+
 @needs_ulfm
 def test_an_error_of_all_ranks_ends_the_job_with_its_status(tmp_path, monkeypatch):
     monkeypatch.setenv("LOOPER_RETURNS", "-1,150")

@@ -91,6 +91,39 @@ def test_a_loss_wakes_who_reduces_python_objects_with_others_that_live(tmp_path)
         assert "rank 1 was lost; spare 4" in ended.stderr and "launch 2" not in ended.stderr, ended.stderr
 
 
+FREED = """
+import backstay
+
+with backstay.Session() as run:
+    state = run.state(step=0, total=0)
+    def body():
+        run.resume()
+        comm = run.comm
+        while state.step < 200:
+            run.checkpoint()
+            half = comm.Split(comm.rank % 2, comm.rank)
+            run.include(half)
+            state.total += half.allreduce(state.step + comm.rank)
+            half.Free()
+            state.step += 1
+        return comm.reduce(state.total)
+    total = run.loop(body)
+    if run.comm.rank == 0:
+        print("sum", total)
+"""
+
+
+@needs_ulfm
+def test_communicators_that_were_included_and_freed_are_left_alone_at_a_loss(tmp_path):
+    program = of_python(tmp_path, FREED, every=5, levels="memory")
+    alone = run(tmp_path / "a", "-n", 4, **program)
+    for seed in range(3):
+        flags = ["-n", 4, "--spares", 1, "--nodes", 5, "--kill", f"1@{120 + seed}"]
+        ended = run(tmp_path / f"b{seed}", *flags, **program, memory__redundancy="rs(2,1)", timeout=20)
+        assert result(ended, "sum") == result(alone, "sum"), ended.stderr
+        assert "rank 1 was lost; spare 4" in ended.stderr and "launch 2" not in ended.stderr, ended.stderr
+
+
 NOTICED = """
 import os
 import signal

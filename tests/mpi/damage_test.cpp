@@ -372,6 +372,43 @@ TEST_F(fewer_ranks, redistribute_gets_the_bytes_of_every_old_rank_in_order) {
   }
 }
 
+TEST_F(fewer_ranks, replicated_texts_come_back_where_all_ranks_had_the_same) {
+  const auto options = usual(dir_.path());
+  std::mt19937_64 random(7);
+  std::string text = "the same", own = "of rank " + std::to_string(rank_of());
+  random.discard(100);
+  const auto protect = [&](Session& session, bool with_own) {
+    session.protect("random", random, replicated());
+    session.protect("text", text, replicated());
+    if (with_own) session.protect("own", own, replicated());
+  };
+  for (const bool with_own : {false, true}) {
+    Session session(MPI_COMM_WORLD, with(options, {{"dir", dir_.path() + (with_own ? "/own" : "/all")}}));
+    protect(session, with_own);
+    session.checkpoint(now);
+  }
+  const auto next = random();
+  random.seed(8);
+  text.clear();
+  if (!in_) return;
+  for (const bool with_own : {false, true}) {
+    Session session(half_, with(options, {{"dir", dir_.path() + (with_own ? "/own" : "/all")}}));
+    protect(session, with_own);
+    if (!with_own || size_of() == 1) {
+      EXPECT_TRUE(session.resume());
+      EXPECT_EQ(random(), next);
+      EXPECT_EQ(text, "the same");
+      continue;
+    }
+    try {
+      session.resume();
+      ADD_FAILURE() << "it has taken one of several texts";
+    } catch (const Error& e) {
+      EXPECT_TRUE(has(e.what(), "ranks have saved others than rank 0")) << e.what();
+    }
+  }
+}
+
 TEST_F(fewer_ranks, a_cell_list_is_refused_alike_and_nothing_is_touched) {
   if (size_of() == 1) GTEST_SKIP();
   for (const bool replays : {false, true}) {

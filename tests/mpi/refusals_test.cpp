@@ -351,6 +351,28 @@ TEST(checkpoint, that_fails_is_thrown_on_every_rank_at_the_same_call_if_asked) {
   EXPECT_NE(story, "") << "the failure was never thrown";
 }
 
+/// The line that is new then waits for a computation, but on the rank that has nothing of it.
+TEST(checkpoint, that_fails_is_thrown_at_once_also_where_a_line_waits_for_computations_on_some_ranks_only) {
+  const SharedDirectory dir;
+  Session session(MPI_COMM_WORLD, with(usual(dir.path()), {{"on_error", "throw"}, {"every", "1"}, {"timeout", "30"}}));
+  bool angry = rank_of() == 0;
+  session.protect("c", Callbacks{[&] { return angry ? throw std::runtime_error("no way") : std::string("fine"); },
+                                 [](std::span<const std::byte>) {},
+                                 {}});
+  std::vector<double> f(rank_of() == 0 ? 0 : 100);
+  session.protect("f", f);
+  const auto set = session.declare("set", {writes("f")});
+  int refusals = 0;
+  const auto start = std::chrono::steady_clock::now();
+  for (int call = 1; call <= 12; ++call) {
+    refusals += refusal_of([&] { session.checkpoint(); }).code == Code::ok ? 0 : 1;
+    angry = false;
+    session.compute(set, [&] { std::fill(f.begin(), f.end(), call); });
+  }
+  EXPECT_EQ(refusals, 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(25));
+}
+
 TEST(checkpoint, whose_older_line_one_node_cannot_remove_is_thrown_by_nobody_and_said_by_that_node) {
   const SharedDirectory dir;
   const std::string last = std::to_string(size_of() - 1);
