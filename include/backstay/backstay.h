@@ -303,9 +303,9 @@ BACKSTAY_EXPORT int backstay_resume(backstay_session* session, backstay_resumed*
  *  they were. What a computation sets must be a region that it declares, or go through backstay_result: another
  * variable (a static one, say) keeps its old value where the computation is skipped. On the way it skips the
  * computations, as backstay_replaying tells behind each backstay_begin, and is given what they resulted in by
- * backstay_result. After the declarations and before the first computation; inside the body of backstay_loop, if there
- * is one. BACKSTAY_MISMATCH: the line has no log of the way; and from backstay_begin, backstay_checkpoint and
- * backstay_result, where the program goes another way than it did. `resumed` may be NULL. */
+ * backstay_result. After the declarations and before the first computation or backstay_result; inside the body of
+ * backstay_loop, if there is one. BACKSTAY_MISMATCH: the line has no log of the way; and from backstay_begin,
+ * backstay_checkpoint and backstay_result, where the program goes another way than it did. `resumed` may be NULL. */
 BACKSTAY_EXPORT int backstay_replay(backstay_session* session, backstay_resumed* resumed, backstay_error* error);
 /** The beginning of the program ends here: all of it runs again when the program is started again, so that what no
  *  computation changes after it is in no line. Between backstay_replay and the first checkpoint; without a replay
@@ -314,8 +314,8 @@ BACKSTAY_EXPORT int backstay_init_done(backstay_session* session, backstay_error
 /** From the next checkpoint on a line holds these regions and no others (but static ones), captured at once; `count` 0:
  *  what computations decide. A run that goes on from it and reads something else before it has overwritten it is
  * stopped; what no computation uses, or callbacks save, must be on the list, or no line is saved. The same list on
- * every rank. BACKSTAY_NOT_FOUND: one is not protected; BACKSTAY_INVALID_ARGUMENT: one is static, or the option
- * place=best. */
+ * every rank; behind a rollback or a repair it is the one of before the loop until it is named again.
+ * BACKSTAY_NOT_FOUND: one is not protected; BACKSTAY_INVALID_ARGUMENT: one is static, or the option place=best. */
 BACKSTAY_EXPORT int backstay_save_only(backstay_session* session, const char* const* regions, size_t count,
                                        backstay_error* error);
 /** Whether computations are skipped: 1 or 0. */

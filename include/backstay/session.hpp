@@ -175,10 +175,14 @@ struct state<T, void> {
       again.imbue(std::locale::classic());
       again.precision(std::numeric_limits<long double>::max_digits10);
       try {
-        T copy{};
-        load(copy, text);
-        again << copy;
-        if constexpr (std::equality_comparable<T>) is_equal = copy == x || !(x == x);
+        T read{};
+        load(read, text);
+        again << read;
+        if constexpr (std::equality_comparable<T> && std::copyable<T>) {
+          T same = x;  // with what the text leaves out on purpose
+          load(same, text);
+          is_equal = same == x || !(x == x);
+        }
       } catch (const std::exception&) {
         again.setstate(std::ios::failbit);
       }
@@ -207,17 +211,18 @@ struct state<T, void> {
     const bool is_constant = densities.size() < edges.size();  // between two edges
     std::ostringstream out;
     out.imbue(std::locale::classic());
-    out.precision(std::numeric_limits<Real>::max_digits10);
+    out.precision(std::numeric_limits<long double>::max_digits10);
     out << edges.size() << ' ' << densities.size();
     for (const Real edge : edges) out << ' ' << edge;
     for (std::size_t i = 0; i < densities.size(); ++i)
-      out << ' ' << (is_constant ? densities[i] * (edges[i + 1] - edges[i]) : densities[i]);
+      out << ' ' << (is_constant ? densities[i] * static_cast<double>(edges[i + 1] - edges[i]) : densities[i]);
     return out.str();
   }
   static void load(T& x, std::string_view text) {
     std::istringstream in{std::string(text)};
     in.imbue(std::locale::classic());
-    std::vector<Real> edges, weights;
+    std::vector<Real> edges;
+    std::vector<double> weights;
     std::size_t edge_count = 0, weight_count = 0;
     in >> edge_count >> weight_count;
     while (in && edges.size() < edge_count) in >> edges.emplace_back();
@@ -383,7 +388,8 @@ class BACKSTAY_EXPORT Session {
   void protect(std::string_view name, Callbacks callbacks);
   /// A scalar, a described or trivially copyable struct, a fixed array, or anything with backstay::state.
   template <class T>
-  void protect(std::string_view name, T& x, Placement placement = replicated(), std::string units = {});
+  void protect(std::string_view name, T& x, Placement placement = HasState<T> ? Placement{} : replicated(),
+               std::string units = {});
 
   /// Collective, before loop(): runs `phase`, in which the program sets itself up with messages (meshes, operators,
   /// neighbour lists). With the option spares what each rank receives in it is recorded, and the log kept with other
@@ -702,11 +708,6 @@ void Session::protect(std::string_view name, FilledSlots<T, N> x, Placement plac
   }
 }
 
-namespace detail {
-/// A replicated text needs no placement, but one of the ranks' to come back on other numbers of them.
-BACKSTAY_EXPORT void spread_text(RegionSpec& spec);
-}  // namespace detail
-
 template <class T>
 void Session::protect(std::string_view name, T& x, Placement placement, std::string units) {
   static_assert(!detail::points_elsewhere<std::remove_all_extents_t<T>>::value,
@@ -721,7 +722,6 @@ void Session::protect(std::string_view name, T& x, Placement placement, std::str
     spec.load = [&x](std::span<const std::byte> bytes) {
       state<T>::load(x, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
     };
-    detail::spread_text(spec);
   } else {
     using Element = std::remove_all_extents_t<T>;
     spec.type = type_of<Element>();

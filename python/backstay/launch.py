@@ -421,7 +421,8 @@ class Supervisor:
 
     def _session_was_stopped(self) -> bool:
         """By a signal that a scheduler has sent to the ranks."""
-        return [e["event"] for e in self._ends_among(self._session_events(self._offset))][-1:] == ["stop"]
+        ends = [self._ends_among(events) for events in self._events_by_session(self._offset)]
+        return any(of_one[-1]["event"] == "stop" for of_one in ends if of_one)
 
     def _ends_among(self, events: list[dict]) -> list[dict]:
         """Of sessions. Beside spares one of fewer processes may come to its end long before the job does."""
@@ -578,12 +579,16 @@ class Supervisor:
 
     def _session_events(self, offset: int) -> list[dict]:
         """In the order of time, but those of one directory stay in that in which they were written."""
+        return list(heapq.merge(*self._events_by_session(offset), key=lambda event: event.get("time", 0)))
+
+    def _events_by_session(self, offset: int) -> list[list[dict]]:
+        """Of each directory in which sessions of this launch have left some."""
         found = [self._events.since(offset)]
         for directory in self._other_directories():
             since = [e for e in Events(directory).since(0) if e.get("time", 0) >= self._launched_at]
             runs = {e["run"] for e in since if e.get("run")}  # empty: not known, or its session is not open yet
             found += [since] if not runs or self._run_id in runs else []
-        return list(heapq.merge(*found, key=lambda event: event.get("time", 0)))
+        return found
 
     def _repaired_since(self, offset: int) -> int:
         """Ranks that were lost, and whose loss the job has survived."""

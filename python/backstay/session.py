@@ -464,7 +464,8 @@ class Session:
         """In place of resume(), by programs that declare all of their computations: the program runs from its beginning
         as it did, its computations skipped and their results given back, to the call of checkpoint() at which the
         newest line was taken; there the data are put back, and it goes on. What decides on the way and is no result of
-        a computation goes through result(). Inside loop(), if there is one, and before the first computation."""
+        a computation goes through result(). Inside loop(), if there is one, and before the first computation or
+        result()."""
         try:
             resumed = Resumed(*self._core.replay())
         finally:
@@ -483,7 +484,8 @@ class Session:
         """From the next checkpoint() on a line holds these regions, a list of names, and no others (but static ones),
         captured at once; an empty list: what computations decide, as without this call. A run that goes on from such a
         line and reads something else before it has overwritten it is stopped. So what no computation uses must be on
-        the list, or no line is saved. The same list on every rank."""
+        the list, or no line is saved. The same list on every rank; behind a rollback or a repair it is the one of
+        before loop() until it is named again."""
         names = [] if isinstance(regions, str) else list(regions)
         if isinstance(regions, str) or not all(isinstance(name, str) for name in names):
             raise _refusal(f"save_only({regions!r}): give a list of names")

@@ -1,6 +1,5 @@
 #include "backstay/session.hpp"
 
-#include <algorithm>
 #include <vector>
 
 #include "api/exit_status.h"
@@ -90,17 +89,6 @@ void Session::unprotect(std::string_view name) {
 Session::AsStatic::AsStatic(Session& run) : run_(run) { run_.impl_->protects_statics = true; }
 Session::AsStatic::~AsStatic() { run_.impl_->protects_statics = false; }
 
-void detail::spread_text(RegionSpec& spec) {
-  if (spec.placement.kind != Placement::Kind::replicated) return;
-  spec.placement = {};
-  spec.redistribute = [load = spec.load](const std::vector<ByteView>& all, int, int) {
-    if (std::ranges::any_of(all, [&](ByteView other) { return !std::ranges::equal(other, all.front()); }))
-      throw Error(Code::mismatch,
-                  "it is replicated, and ranks have saved others than rank 0, so that it comes back on as many only");
-    load(all.front());
-  };
-}
-
 void Session::protect(std::string_view name, std::string& x, Placement placement) {
   RegionSpec spec;
   spec.name = name;
@@ -110,7 +98,6 @@ void Session::protect(std::string_view name, std::string& x, Placement placement
   spec.load = [&x](std::span<const std::byte> bytes) {
     x.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   };
-  detail::spread_text(spec);
   protect(std::move(spec));
 }
 

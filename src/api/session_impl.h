@@ -263,6 +263,7 @@ class Session::Impl {
   /// Forgets what is protected from now on, when it is called.
   std::function<void()> what_was_protected();
   void say_idle_options();
+  void require_regions_of_before(const std::vector<std::string>& outside);
   void begin_loop();
   void bar_spares();
   void keep_beginning();

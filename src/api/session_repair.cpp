@@ -90,6 +90,7 @@ void Session::Impl::loop(const std::function<void()>& body) {
     } catch (...) {
       leave();
     }
+    if (!finished && loops_ == 1) require_regions_of_before(outside);
     if (come_together(finished)) return;
     left_by = nullptr;
     look_what_was_protected_late();
@@ -102,6 +103,17 @@ void Session::Impl::loop(const std::function<void()>& body) {
 void Session::Impl::require_not_closed_in_body() const {
   if (is_closed_)
     throw Error(Code::invalid_argument, "the session was closed inside the body of loop(): close it behind that");
+}
+
+/// A process that takes a place protects what the program protects before loop().
+void Session::Impl::require_regions_of_before(const std::vector<std::string>& outside) {
+  const auto gone = std::ranges::find_if(outside, [&](const auto& name) { return regions_.find(name) == nullptr; });
+  if (!repairs() || gone == outside.end()) return;
+  journal_->insist(
+      cat("rank ", rank, ": a rank was lost while region '", *gone, "', which was protected before loop(), ",
+          "was not, as the body had unprotected it; who takes a place has it protected, so that nobody can "
+          "go on together: start the job again, and protect what the body unprotects inside of it"));
+  bar_spares();
 }
 
 std::function<void()> Session::Impl::what_was_protected() {

@@ -280,6 +280,27 @@ TEST(exit_status, is_that_of_a_failure_also_where_an_older_handler_of_the_exit_f
   EXPECT_EXIT(end(), testing::ExitedWithCode(EXIT_FAILURE), "");
 }
 
+/// The job died between what was due at one call at two levels.
+TEST_F(SessionTest, what_a_level_had_not_got_comes_with_the_next_line_of_the_run_that_goes_on) {
+  const Options two{{"levels", "local,shared"}, {"local.every", "2"}, {"shared.every", "4"}, {"policy", "wait"}};
+  int step = 0;
+  const auto go = [&](int until) {
+    Session run(alone, options(two));
+    run.protect("step", step);
+    run.resume();
+    for (; step < until; ++step) run.checkpoint();
+  };
+  go(4);
+  const auto line_of = [&](const char* number) { return dir_ / "shared" / (std::string("line-0000000") + number); };
+  ASSERT_TRUE(std::filesystem::exists(line_of("2") / "manifest"));
+  std::filesystem::remove_all(line_of("2"));
+  step = 0;
+  go(5);
+  EXPECT_FALSE(std::filesystem::exists(line_of("3") / "manifest"));
+  go(6);
+  EXPECT_TRUE(std::filesystem::exists(line_of("3") / "manifest"));
+}
+
 TEST_F(SessionTest, after_wait_the_next_checkpoint_is_taken) {
   double x = 1;
   auto skips = options();

@@ -209,6 +209,7 @@ class Engine {
   Result<void> come_to(Meeting meeting);
   Result<void> finish_agreement();
   Result<void> start_agreement(bool signal);
+  void note_what_is_owed(const Inventory& lines, const PutBack& found);
   Result<void> make_aside(std::optional<Aside>& aside) const;
   Result<void> take(const PutBack& found, const Aside* aside, bool later);
   Result<void> meet(std::optional<Meeting> meeting = {});

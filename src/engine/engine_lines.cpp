@@ -131,12 +131,30 @@ Result<Resumed> Engine::resume(Aside* later) {
   std::erase(levels_[static_cast<std::size_t>(found->level)].unretired, found->line);
   resumed_call_ = found->manifest.call;
   decider_.set_call(resumed_call_ == 0 ? 0 : resumed_call_ - 1);
-  owed_.assign(owed_.size(), false);
+  note_what_is_owed(there->lines, *found);
   if (!found->complete) forced_[static_cast<std::size_t>(found->level)] = true;
   // No rank comes here before all have their data.
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   return Resumed{true, found->line, levels_[static_cast<std::size_t>(found->level)].name, seconds.count(),
                  found->manifest.ranks};
+}
+
+/// A run that goes on from a line has the cadence of the one that saved it: what dearer levels have not of it they are
+/// owed, and their intervals go on.
+void Engine::note_what_is_owed(const Inventory& lines, const PutBack& found) {
+  const auto clock = std::chrono::steady_clock::now().time_since_epoch();
+  const double now = std::chrono::duration<double>(clock).count();
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    const auto& damaged = levels_[i].damaged;
+    const auto newest = std::ranges::find_if(lines.candidates, [&](const catalog::Candidate& line) {
+      return line.level == static_cast<int>(i) && line.line <= found.line && line.trouble.empty() &&
+             std::ranges::find(damaged, line.line) == damaged.end();
+    });
+    const bool has_one = newest != lines.candidates.end();
+    owed_[i] = decider_.last_due_by_count(i, found.manifest.call) > (has_one ? newest->manifest.call : 0);
+    const double age = has_one ? found.manifest.time - newest->manifest.time : decider_.interval(i);
+    decider_.goes_on(i, std::clamp(age, 0.0, decider_.interval(i)), now);
+  }
 }
 
 Result<void> Engine::make_aside(std::optional<Aside>& aside) const {

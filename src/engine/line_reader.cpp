@@ -265,16 +265,36 @@ class LineReader {
       }
     const auto all = comm_.all_gather(wanted.message());
     if (!all) return all.failure();
+    BACKSTAY_TRY(agree(comm_, make_room(*all)));
     for (int to = 0; to < comm_.size(); ++to)
       for (WireReader in((*all)[static_cast<std::size_t>(to)]); !in.at_end() && in.complete();) {
         const auto file = static_cast<std::size_t>(in.number<std::uint64_t>());
         const auto segment = static_cast<std::size_t>(in.number<std::uint64_t>());
-        if (file >= tables_.size() || segment >= tables_[file].segments.size())
-          return fail(Code::internal, "rank ", to, " asked for a segment that is not there");
         const SegmentRef ref{file, segment, &tables_[file].segments[segment]};
         if (comm_.rank() == server(file)) BACKSTAY_TRY(serve(ref, to, bad));
         if (comm_.rank() == to) BACKSTAY_TRY(take(ref));
       }
+    return {};
+  }
+
+  /// For what this rank is to send and to receive, before anybody waits for it.
+  Result<void> make_room(const std::vector<Bytes>& wanted) {
+    try {
+      std::size_t most = 0;
+      for (int to = 0; to < comm_.size(); ++to)
+        for (WireReader in(wanted[static_cast<std::size_t>(to)]); !in.at_end() && in.complete();) {
+          const auto file = static_cast<std::size_t>(in.number<std::uint64_t>());
+          const auto segment = static_cast<std::size_t>(in.number<std::uint64_t>());
+          if (file >= tables_.size() || segment >= tables_[file].segments.size())
+            return fail(Code::internal, "rank ", to, " asked for a segment that is not there");
+          const auto bytes = static_cast<std::size_t>(tables_[file].segments[segment].bytes);
+          if (comm_.rank() == server(file)) most = std::max(most, bytes);
+          if (comm_.rank() == to) fetched_[{file, segment}].resize(bytes);
+        }
+      scratch_.reserve(most);
+    } catch (const std::bad_alloc&) {
+      return fail(Code::limit, "no memory is left to read what other ranks saved");
+    }
     return {};
   }
 
@@ -285,9 +305,7 @@ class LineReader {
   }
 
   Result<void> take(const SegmentRef& ref) {
-    Bytes& bytes = fetched_[{ref.file, ref.segment}];
-    bytes.resize(static_cast<std::size_t>(ref.about->bytes));
-    return comm_.receive(server(ref.file), transfer_tag, bytes);
+    return comm_.receive(server(ref.file), transfer_tag, fetched_[{ref.file, ref.segment}]);
   }
 
   /// The bytes of a segment that came from another rank; nothing if it is read here.

@@ -228,8 +228,9 @@ Result<RegionPlan> plan_private(const RegionSpec& spec, const std::vector<Segmen
   if (!spec.redistribute)
     return mismatch(spec.name, cat("is private to a rank and was saved by ", counted(saved_ranks, "rank"),
                                    ", and this job has ", size, ": run on ", counted(saved_ranks, "rank"),
-                                   spec.save ? ", or give it a redistribute callback (a text may be replicated())"
-                                             : ", or give it a placement (block, distributed_list, replicated)"));
+                                   spec.save ? ", or protect it by callbacks with a redistribute"
+                                             : ", or give it a placement (block, distributed_list, replicated)",
+                                   is_text(spec.type) ? " (a text in C++ may be replicated())" : ""));
   RegionPlan plan;
   for (const auto& ref : refs) {
     const Box box{Extents(ref.about->shape.size(), 0), ref.about->shape};
@@ -324,7 +325,9 @@ Result<RegionPlan> plan_left_out(const RegionSpec& spec, const SavedRegions& sav
   const auto& refs = saved.of(spec.name);
   const auto& entries = saved.left_out(spec.name);
   const bool some = std::any_of(refs.begin(), refs.end(), [](const auto& ref) { return ref.about->bytes > 0; });
-  const bool placed = std::all_of(entries.begin(), entries.end(), [](const auto& e) { return e.second->lower; });
+  const bool placed = std::all_of(entries.begin(), entries.end(), [&](const auto& e) {
+    return e.second->lower && e.second->lower->size() == spec.placement.lower.size();
+  });
   const auto is_made = [](const auto& e) { return e.second->made.has_value(); };
   const bool is_mixed = std::ranges::any_of(entries, is_made) && !std::ranges::all_of(entries, is_made);
   if ((some || is_mixed) && placed && spec.placement.kind == Placement::Kind::block) return plan_block(spec, saved);

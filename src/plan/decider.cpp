@@ -23,6 +23,8 @@ void Decider::begin_call(double now) {
     const double seconds = now - last_call_time_;
     // The longest of the recent ones: a stride that was right for short steps is wrong for the long ones that follow.
     seconds_per_call_ = std::max(seconds, 0.9 * seconds_per_call_);
+    usual_step_ = last_step_ > 0 ? std::min(seconds, last_step_) : seconds;
+    last_step_ = seconds;
   }
   last_call_time_ = now;
   for (auto& t : last_taken_)
@@ -65,8 +67,11 @@ std::vector<std::int64_t> Decider::propose(const Proposal& mine, double now) {
   const double most = static_cast<double>(std::min(2 * stride_, longest_stride));
   const auto stride = static_cast<std::int64_t>(std::clamp(std::floor(calls), 1.0, most));
   std::vector<std::int64_t> out{mine.signal ? 1 : 0, mine.in_flight, mine.failures, stride};
+  // What is agreed is used at the next call, which is expected to come as those before. (One that was late is no
+  // measure.)
+  const double next = now + usual_step_;
   for (std::size_t i = 0; i < levels_.size(); ++i)
-    out.push_back(levels_[i].interval > 0 && now - last_taken_[i] >= levels_[i].interval ? 1 : 0);
+    out.push_back(levels_[i].interval > 0 && next - last_taken_[i] >= levels_[i].interval ? 1 : 0);
   return out;
 }
 

@@ -57,6 +57,14 @@ class Decider {
 
   /// A checkpoint of these levels was captured at `now`.
   void taken(const std::vector<bool>& levels, double now);
+  /// At `now` a run goes on from a state that is `age` seconds of computing newer than the newest line of this level.
+  void goes_on(std::size_t level, double age, double now) { last_taken_[level] = now - age; }
+  /// The newest call up to this one at which the level was due by count; 0: none.
+  [[nodiscard]] std::uint64_t last_due_by_count(std::size_t level, std::uint64_t call) const {
+    const auto every = levels_[level].every;
+    return every == 0 ? 0 : call / every * every;
+  }
+  [[nodiscard]] double interval(std::size_t level) const { return levels_[level].interval; }
   /// What was due at this call was skipped: what was due by time is proposed again at the next agreement.
   void passed_over();
 
@@ -75,7 +83,9 @@ class Decider {
   std::vector<bool> due_by_time_;
   std::vector<double> last_taken_;
   double last_call_time_ = -1;
-  double seconds_per_call_ = 0;
+  double seconds_per_call_ = 0;  ///< the longest of the recent ones
+  double last_step_ = 0;         ///< seconds between the last two calls
+  double usual_step_ = 0;        ///< the shorter one of the last two
 };
 
 }  // namespace backstay::plan

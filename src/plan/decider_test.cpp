@@ -55,12 +55,51 @@ TEST(decider, counts_calls) {
   }
 }
 
-TEST(decider, an_interval_is_agreed_one_call_later) {
-  Ranks ranks(4, {{0, 1.0}}, 0.0);
+std::vector<int> calls_that_take(int calls, double step, double interval) {
+  Ranks ranks(4, {{0, interval}}, 0.0);
   std::vector<int> at;
-  for (int call = 1; call <= 50; ++call)
-    if (ranks.call(call * 0.1)[0]) at.push_back(call);
-  EXPECT_EQ(at, (std::vector<int>{12, 23, 34, 45}));  // 10 calls make a second, one call the agreement
+  for (int call = 1; call <= calls; ++call)
+    if (ranks.call(call * step)[0]) at.push_back(call);
+  return at;
+}
+
+TEST(decider, an_interval_ends_at_the_call_that_comes_then) {
+  EXPECT_EQ(calls_that_take(40, 0.125, 1.0), (std::vector<int>{9, 17, 25, 33}));  // 8 calls make a second
+}
+
+TEST(decider, calls_that_are_rarer_than_the_interval_all_take_one) {
+  // The second one comes before anybody knows how far they are apart.
+  EXPECT_EQ(calls_that_take(7, 1800, 60), (std::vector<int>{3, 4, 5, 6, 7}));
+  EXPECT_EQ(calls_that_take(8, 40, 60), (std::vector<int>{3, 5, 7}));
+}
+
+TEST(decider, a_step_that_was_late_makes_no_lines_of_its_own) {
+  Ranks ranks(2, {{0, 64}}, 0.0);
+  std::vector<double> at;
+  for (double now = 1; now <= 100; ++now)
+    if (ranks.call(now)[0]) at.push_back(now);
+  for (double now = 300; now < 360; ++now)
+    if (ranks.call(now)[0]) at.push_back(now);
+  EXPECT_EQ(at, (std::vector<double>{65, 301}));
+}
+
+TEST(decider, an_interval_goes_on_with_the_run) {
+  Decider d({{0, 60}}, 0);
+  d.begin_call(100);
+  d.goes_on(0, 50, 100);
+  d.agreed(d.propose({}, 100));
+  EXPECT_FALSE(d.due()[0]);
+  d.begin_call(101);
+  d.agreed(d.propose({}, 109.5));
+  EXPECT_TRUE(d.due()[0]);
+}
+
+TEST(decider, knows_when_a_level_was_due_last) {
+  const Decider d({{10, 0}, {0, 60}}, 0);
+  EXPECT_EQ(d.last_due_by_count(0, 9), 0U);
+  EXPECT_EQ(d.last_due_by_count(0, 10), 10U);
+  EXPECT_EQ(d.last_due_by_count(0, 29), 20U);
+  EXPECT_EQ(d.last_due_by_count(1, 29), 0U);
 }
 
 TEST(decider, short_steps_do_not_pay_for_an_agreement_each) {

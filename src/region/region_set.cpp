@@ -52,8 +52,10 @@ Result<void> check_type(const std::string& name, const Type& type, int depth = 0
 
 Result<void> check_placement(const RegionSpec& spec) {
   const Placement& p = spec.placement;
-  if (spec.save && p.kind != Placement::Kind::rank_private)
-    return fail(Code::invalid_argument, "region '", spec.name, "': what callbacks save has no placement");
+  const bool is_same_text = spec.type.kind == Type::Kind::text && p.kind == Placement::Kind::replicated;
+  if (spec.save && p.kind != Placement::Kind::rank_private && !is_same_text)
+    return fail(Code::invalid_argument, "region '", spec.name, "': what callbacks save has no placement",
+                spec.type.kind == Type::Kind::text ? ", but a text may be replicated()" : "");
   if (p.kind != Placement::Kind::block) return {};
   if (p.global.size() != p.lower.size() || p.global.size() != p.upper.size() || p.global.empty())
     return fail(Code::invalid_argument, "region '", spec.name,

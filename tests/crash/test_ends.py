@@ -291,6 +291,51 @@ def test_a_loss_while_a_rank_closes_alone_ends_the_job_at_once(tmp_path):
     assert time.monotonic() - start < 25, ended.stderr
 
 
+UNPROTECTS = """
+import os
+import signal
+import time
+from pathlib import Path
+import numpy as np
+import backstay
+
+died = Path(backstay.__name__ + "-died")
+with backstay.Session() as run:
+    state = run.state(step=0)
+    u = np.zeros(4)
+    run.protect("u", u)
+    def body():
+        global u
+        run.resume()
+        comm = run.comm
+        while state.step < 20:
+            run.checkpoint()
+            run.unprotect("u")
+            if state.step == 10 and comm.rank == 2 and not died.exists():
+                died.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            u = u + comm.allreduce(1)
+            run.protect("u", u)
+            state.step += 1
+    run.loop(body)
+    if run.comm.rank == 0:
+        print("sum", int(u.sum()), flush=True)
+"""
+
+
+@needs_ulfm
+def test_a_loss_while_the_body_has_unprotected_what_was_protected_before_it_launches_the_job_again(
+    tmp_path, monkeypatch
+):
+    """Who takes the place would protect more than the others."""
+    monkeypatch.chdir(tmp_path)
+    program = of_python(tmp_path, UNPROTECTS, levels="memory,shared", every=2)
+    ended = run(tmp_path, "-n", 4, "--spares", 2, "--nodes", 6, **program, timeout=30, memory__redundancy="rs(2,1)")
+    assert result(ended, "sum") == "320", ended.stderr
+    assert "region 'u', which was protected before loop(), was not" in ended.stderr, ended.stderr
+    assert "launch 2" in ended.stderr and "regions=lenient" not in ended.stderr, ended.stderr
+
+
 @needs_ulfm
 def test_an_error_of_all_ranks_ends_the_job_with_its_status(tmp_path, monkeypatch):
     monkeypatch.setenv("LOOPER_RETURNS", "-1,150")

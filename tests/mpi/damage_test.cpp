@@ -379,6 +379,7 @@ TEST_F(fewer_ranks, replicated_texts_come_back_where_all_ranks_had_the_same) {
   random.discard(100);
   const auto protect = [&](Session& session, bool with_own) {
     session.protect("random", random, replicated());
+    EXPECT_THROW(session.protect("listed", random, distributed_list()), Error);
     session.protect("text", text, replicated());
     if (with_own) session.protect("own", own, replicated());
   };
@@ -404,8 +405,28 @@ TEST_F(fewer_ranks, replicated_texts_come_back_where_all_ranks_had_the_same) {
       session.resume();
       ADD_FAILURE() << "it has taken one of several texts";
     } catch (const Error& e) {
-      EXPECT_TRUE(has(e.what(), "ranks have saved others than rank 0")) << e.what();
+      EXPECT_TRUE(has(e.what(), "region 'own' is replicated")) << e.what();
     }
+  }
+}
+
+TEST_F(fewer_ranks, engines_of_ranks_are_their_own_where_nobody_says_otherwise) {
+  if (size_of() == 1) GTEST_SKIP();
+  std::mt19937_64 random(7);
+  {
+    Session session(MPI_COMM_WORLD, usual(dir_.path()));
+    session.protect("random", random);
+    session.checkpoint(now);
+  }
+  if (!in_) return;
+  Session session(half_, usual(dir_.path()));
+  session.protect("random", random);
+  try {
+    session.resume();
+    ADD_FAILURE() << "all ranks draw the same now";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::mismatch);
+    EXPECT_TRUE(has(e.what(), "region 'random' is private to a rank")) << e.what();
   }
 }
 

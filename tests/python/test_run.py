@@ -663,6 +663,17 @@ def test_a_session_with_a_name_that_ended_before_does_not_hide_that_the_job_was_
     assert done.returncode == 0 and "the job was asked to end and did" in done.stderr, done.stderr
 
 
+def test_a_session_that_ended_behind_another_one_does_not_hide_that_the_job_was_asked_to_end(tmp_path):
+    program = tmp_path / "sessions.sh"
+    program.write_text(
+        'cd "$BACKSTAY_DIR" && mkdir ocean air\n'
+        'say() { echo "{\\"time\\": $(date +%s.%N), \\"event\\": \\"$1\\"}"; }\n'
+        "say stop > air/events.jsonl\nsay end >> ocean/events.jsonl\n"
+    )
+    done = run(tmp_path, "-n", 1, "--", "/bin/sh", program)
+    assert done.returncode == 0 and "the job was asked to end and did" in done.stderr, done.stderr
+
+
 def test_signal_between_two_launches_ends_the_job(tmp_path, app):
     process = start(tmp_path, "-n", 1, "--kill", "0@6", "--", app, 100000)
     assert wait_until(lambda: (tmp_path / "ck" / "events.jsonl").exists() and events(tmp_path, "exit"))
