@@ -263,7 +263,8 @@ class Session::Impl {
   /// Forgets what is protected from now on, when it is called.
   std::function<void()> what_was_protected();
   void say_idle_options();
-  void require_regions_of_before(const std::vector<std::string>& outside);
+  void look_what_is_unprotected(const std::vector<std::string>& regions, const std::vector<std::string>& statics);
+  std::string unprotected_;  // by the body, and protected before it
   void begin_loop();
   void bar_spares();
   void keep_beginning();

@@ -49,6 +49,7 @@ void Session::Impl::loop(const std::function<void()>& body) {
   left_by_error_ = false;
   const auto forget_what_it_protected = what_was_protected();
   const auto outside = regions_.names();
+  const auto statics_outside = statics_.names();
   outside_ = {outside.begin(), outside.end()};
   if (loops_ == 1) begin_loop();
 #if BACKSTAY_HAVE_MPI
@@ -90,7 +91,7 @@ void Session::Impl::loop(const std::function<void()>& body) {
     } catch (...) {
       leave();
     }
-    if (!finished && loops_ == 1) require_regions_of_before(outside);
+    if (loops_ == 1) look_what_is_unprotected(outside, statics_outside);
     if (come_together(finished)) return;
     left_by = nullptr;
     look_what_was_protected_late();
@@ -105,15 +106,17 @@ void Session::Impl::require_not_closed_in_body() const {
     throw Error(Code::invalid_argument, "the session was closed inside the body of loop(): close it behind that");
 }
 
-/// A process that takes a place protects what the program protects before loop().
-void Session::Impl::require_regions_of_before(const std::vector<std::string>& outside) {
-  const auto gone = std::ranges::find_if(outside, [&](const auto& name) { return regions_.find(name) == nullptr; });
-  if (!repairs() || gone == outside.end()) return;
-  journal_->insist(
-      cat("rank ", rank, ": a rank was lost while region '", *gone, "', which was protected before loop(), ",
-          "was not, as the body had unprotected it; who takes a place has it protected, so that nobody can "
-          "go on together: start the job again, and protect what the body unprotects inside of it"));
-  bar_spares();
+/// A process that takes a place protects what the program protects before loop(), and could not go on together with
+/// this one.
+void Session::Impl::look_what_is_unprotected(const std::vector<std::string>& regions,
+                                             const std::vector<std::string>& statics) {
+  if (!repairs()) return;
+  unprotected_.clear();
+  for (const auto& name : regions)
+    if (regions_.find(name) == nullptr) unprotected_ = name;
+  for (const auto& name : statics)
+    if (statics_.find(name) == nullptr) unprotected_ = name;
+  if (!unprotected_.empty()) bar_spares();
 }
 
 std::function<void()> Session::Impl::what_was_protected() {
@@ -617,6 +620,10 @@ void Session::Impl::note_repair(const comm::Verdict& meeting) {
   crew_is_gone_ = is_lost_ = true;
   if (!meeting.anybody_closes) save_what_memory_holds(meeting.speaks);  // those who close do not come to it
   const std::string sentence = nobody_goes_on(meeting, true);
+  if (!unprotected_.empty())
+    journal_->insist(cat("rank ", rank, ": region '", unprotected_, "' was protected before loop(), and its body has ",
+                         "unprotected it: a rank that takes the place of another one has it protected, so that they ",
+                         "cannot go on together; protect inside of the body what that unprotects"));
   // Said here, too: the program may leave its words to a rank that is gone.
   if (meeting.speaks) journal_->insist(sentence);
   note_who_is_lost(meeting);

@@ -301,6 +301,18 @@ TEST_F(SessionTest, what_a_level_had_not_got_comes_with_the_next_line_of_the_run
   EXPECT_TRUE(std::filesystem::exists(line_of("3") / "manifest"));
 }
 
+TEST_F(SessionTest, calls_that_are_further_apart_than_the_interval_all_take_a_line) {
+  double u = 1;
+  Session run(alone, options({{"interval", "0.5"}}));
+  run.protect("u", u);
+  std::string taken;
+  for (int call = 1; call <= 5; ++call) {
+    if (run.checkpoint() == Outcome::taken) taken += std::to_string(call);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1050));
+  }
+  EXPECT_EQ(taken, "345");
+}
+
 TEST_F(SessionTest, after_wait_the_next_checkpoint_is_taken) {
   double x = 1;
   auto skips = options();

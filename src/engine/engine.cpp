@@ -471,11 +471,25 @@ std::vector<bool> Engine::cheapest() const {
   return out;
 }
 
+/// The last agreement knows it as of the call before.
+Result<void> Engine::look_what_is_in_flight() {
+  std::vector<std::int64_t> numbers(decider_.numbers(), 0);
+  numbers[0] = static_cast<std::int64_t>(in_flight());
+  auto started = start_meeting(Meeting::room, std::move(numbers), handed_over());
+  if (!started) return started.failure();
+  const auto most = finish_meeting(**started);
+  if (!most) return most.failure();
+  decider_.set_in_flight(most->front());
+  return {};
+}
+
 Result<Outcome> Engine::take(std::vector<bool> levels, bool must_wait) {
   // A level that is passed over goes with the next checkpoint that is taken: one that falls due seldom would otherwise
   // never meet a free moment beside one that falls due often.
   for (std::size_t i = 0; i < levels.size(); ++i) levels[i] = owed_[i] = owed_[i] || levels[i];
-  if (!must_wait && config_.policy != Policy::wait && decider_.in_flight() > 0) {
+  const bool would_skip = !must_wait && config_.policy != Policy::wait;
+  if (would_skip && decider_.in_flight() > 0 && decider_.steps_are_long()) BACKSTAY_TRY(look_what_is_in_flight());
+  if (would_skip && decider_.in_flight() > 0) {
     const auto cheap = cheapest();
     // While a cheap one is in flight, a dearer one that is owed waits for a free moment, not for the next cheap one.
     if (config_.policy == Policy::skip || decider_.in_flight() > 1 || (last_levels_ == cheap && owed_ != cheap)) {

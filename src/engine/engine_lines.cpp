@@ -148,6 +148,7 @@ void Engine::note_what_is_owed(const Inventory& lines, const PutBack& found) {
     const auto& damaged = levels_[i].damaged;
     const auto newest = std::ranges::find_if(lines.candidates, [&](const catalog::Candidate& line) {
       return line.level == static_cast<int>(i) && line.line <= found.line && line.trouble.empty() &&
+             line.manifest.job == found.manifest.job && line.manifest.call <= found.manifest.call &&
              std::ranges::find(damaged, line.line) == damaged.end();
     });
     const bool has_one = newest != lines.candidates.end();

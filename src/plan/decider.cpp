@@ -2,20 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace backstay::plan {
 
 namespace {
 constexpr std::uint64_t longest_stride = 1000;
-// What is agreed: [signal, in flight, failures, stride, one number a level].
-constexpr std::size_t fixed_numbers = 4;
+// What is agreed: [signal, in flight, failures, stride, steps are short somewhere, one number a level].
+constexpr std::size_t fixed_numbers = 5;
+constexpr double long_step = 1;  // seconds, beside which it is nothing that all ranks come together
+constexpr double not_yet = -std::numeric_limits<double>::infinity();
 }  // namespace
 
 Decider::Decider(std::vector<Cadence> levels, double agreement_period)
     : levels_(std::move(levels)),
       agreement_period_(agreement_period),
       due_by_time_(levels_.size(), false),
-      last_taken_(levels_.size(), -1) {}
+      last_taken_(levels_.size(), not_yet) {}
 
 void Decider::begin_call(double now) {
   ++call_;
@@ -28,7 +31,7 @@ void Decider::begin_call(double now) {
   }
   last_call_time_ = now;
   for (auto& t : last_taken_)
-    if (t < 0) t = now;  // intervals count from the first call
+    if (t == not_yet) t = now;  // intervals count from the first call
 }
 
 void Decider::agreed(const std::vector<std::int64_t>& maxima) {
@@ -37,6 +40,7 @@ void Decider::agreed(const std::vector<std::int64_t>& maxima) {
   in_flight_ = maxima[1];
   failures_ = maxima[2];
   stride_ = static_cast<std::uint64_t>(std::max<std::int64_t>(1, maxima[3]));
+  steps_are_long_ = maxima[4] == 0;
   for (std::size_t i = 0; i < levels_.size(); ++i) due_by_time_[i] = maxima[fixed_numbers + i] != 0;
 }
 
@@ -66,7 +70,8 @@ std::vector<std::int64_t> Decider::propose(const Proposal& mine, double now) {
   // At most twice the last one, so that two quick calls at the start do not put off the next agreement for long.
   const double most = static_cast<double>(std::min(2 * stride_, longest_stride));
   const auto stride = static_cast<std::int64_t>(std::clamp(std::floor(calls), 1.0, most));
-  std::vector<std::int64_t> out{mine.signal ? 1 : 0, mine.in_flight, mine.failures, stride};
+  std::vector<std::int64_t> out{mine.signal ? 1 : 0, mine.in_flight, mine.failures, stride,
+                                usual_step_ < long_step ? 1 : 0};
   // What is agreed is used at the next call, which is expected to come as those before. (One that was late is no
   // measure.)
   const double next = now + usual_step_;

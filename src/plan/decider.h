@@ -40,6 +40,10 @@ class Decider {
   [[nodiscard]] std::int64_t in_flight() const { return in_flight_; }
   /// Everything put so far was seen to be done, on every rank.
   void all_done() { in_flight_ = 0; }
+  /// That was asked anew, of all ranks.
+  void set_in_flight(std::int64_t most) { in_flight_ = most; }
+  /// As of the last agreement, on every rank: what was in flight at a call may long be done at the next one.
+  [[nodiscard]] bool steps_are_long() const { return steps_are_long_; }
   /// Lines given up, at the last agreement.
   [[nodiscard]] std::int64_t failures() const { return failures_; }
 
@@ -78,6 +82,7 @@ class Decider {
   std::uint64_t stride_ = 1;
   bool under_way_ = false;
   bool stop_ = false;
+  bool steps_are_long_ = false;
   std::int64_t in_flight_ = 0;
   std::int64_t failures_ = 0;
   std::vector<bool> due_by_time_;

@@ -85,13 +85,21 @@ TEST(decider, a_step_that_was_late_makes_no_lines_of_its_own) {
 
 TEST(decider, an_interval_goes_on_with_the_run) {
   Decider d({{0, 60}}, 0);
-  d.begin_call(100);
-  d.goes_on(0, 50, 100);
-  d.agreed(d.propose({}, 100));
+  d.begin_call(10);  // seconds since the machine was started
+  d.goes_on(0, 50, 10);
+  d.agreed(d.propose({}, 10));
   EXPECT_FALSE(d.due()[0]);
-  d.begin_call(101);
-  d.agreed(d.propose({}, 109.5));
+  d.begin_call(11);
+  d.agreed(d.propose({}, 19.5));
   EXPECT_TRUE(d.due()[0]);
+}
+
+TEST(decider, all_ranks_know_whether_steps_are_long) {
+  Ranks ranks(2, {{0, 60}}, 0.0);
+  for (int call = 1; call <= 3; ++call) ranks.call(call * 0.1);
+  EXPECT_FALSE(ranks[0].steps_are_long());
+  for (int call = 1; call <= 4; ++call) ranks.call(call * 10.0);
+  EXPECT_TRUE(ranks[0].steps_are_long());
 }
 
 TEST(decider, knows_when_a_level_was_due_last) {

@@ -332,7 +332,7 @@ def test_a_loss_while_the_body_has_unprotected_what_was_protected_before_it_laun
     program = of_python(tmp_path, UNPROTECTS, levels="memory,shared", every=2)
     ended = run(tmp_path, "-n", 4, "--spares", 2, "--nodes", 6, **program, timeout=30, memory__redundancy="rs(2,1)")
     assert result(ended, "sum") == "320", ended.stderr
-    assert "region 'u', which was protected before loop(), was not" in ended.stderr, ended.stderr
+    assert "region 'u' was protected before loop(), and its body has unprotected it" in ended.stderr, ended.stderr
     assert "launch 2" in ended.stderr and "regions=lenient" not in ended.stderr, ended.stderr
 
 
