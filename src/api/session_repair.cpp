@@ -452,7 +452,10 @@ std::string Session::Impl::lost_ranks(const comm::Verdict& meeting) {
 std::string Session::Impl::nobody_goes_on(const comm::Verdict& meeting, bool any_is_left) const {
   const auto spares = static_cast<std::size_t>(std::count_if(
       meeting.replaced.begin(), meeting.replaced.end(), [](const auto& replaced) { return replaced.by_number >= 0; }));
-  const std::string why = loops_begun_ > 1 ? " lost in a loop() that is not the first one of the session"
+  const bool could_go_on = any_is_left && (spares == meeting.replaced.size() || settings_.shrink);
+  const std::string why = loops_begun_ <= 1 && could_go_on && !unprotected_.empty()
+                              ? " lost while the body of loop() had unprotected what is protected before it"
+                          : loops_begun_ > 1 ? " lost in a loop() that is not the first one of the session"
                           : spares == meeting.replaced.size() && any_is_left ? " lost where others had ended their part"
                           : spares == 0 ? " lost, and no spare is left to take the place"
                                         : cat(" lost, and only ", counted(spares, "spare"),
@@ -620,7 +623,7 @@ void Session::Impl::note_repair(const comm::Verdict& meeting) {
   crew_is_gone_ = is_lost_ = true;
   if (!meeting.anybody_closes) save_what_memory_holds(meeting.speaks);  // those who close do not come to it
   const std::string sentence = nobody_goes_on(meeting, true);
-  if (!unprotected_.empty())
+  if (!unprotected_.empty() && loops_begun_ <= 1)
     journal_->insist(cat("rank ", rank, ": region '", unprotected_, "' was protected before loop(), and its body has ",
                          "unprotected it: a rank that takes the place of another one has it protected, so that they ",
                          "cannot go on together; protect inside of the body what that unprotects"));

@@ -386,9 +386,13 @@ Result<void> Engine::meet(std::optional<Meeting> meeting) {
   if (apart_) return *apart_;
   BACKSTAY_TRY(finish_agreement());
   if (meeting) BACKSTAY_TRY(come_to(*meeting));
-  if (late_said_ && hooks_.say_of_others) hooks_.say_of_others("all ranks have come: the program goes on");
-  late_said_ = false;
+  say_that_all_have_come();
   return {};
+}
+
+void Engine::say_that_all_have_come() {
+  if (std::exchange(late_said_, false) && hooks_.say_of_others)
+    hooks_.say_of_others("all ranks have come: the program goes on");
 }
 
 Result<void> Engine::come_to(Meeting meeting) {
@@ -480,6 +484,7 @@ Result<void> Engine::look_what_is_in_flight() {
   const auto most = finish_meeting(**started);
   if (!most) return most.failure();
   decider_.set_in_flight(most->front());
+  say_that_all_have_come();
   return {};
 }
 
@@ -500,6 +505,7 @@ Result<Outcome> Engine::take(std::vector<bool> levels, bool must_wait) {
   }
   // The wait for a buffer is bounded, as storage may hang. For other ranks it is not: they come here first.
   if (may_be_in_flight_) BACKSTAY_TRY(come_to(Meeting::room));
+  say_that_all_have_come();
   return capture(levels, must_wait);
 }
 

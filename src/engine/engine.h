@@ -218,6 +218,7 @@ class Engine {
   Result<void> settle();
   Result<void> settled_here();
   Result<void> write_last();
+  void say_that_all_have_come();
   Result<void> look_what_is_in_flight();
   Result<Outcome> take(std::vector<bool> levels, bool must_wait);
   Result<Outcome> capture(const std::vector<bool>& levels, bool now);
