@@ -589,7 +589,7 @@ class Directory:
     session: dict  # session.json, or {} if it is missing or unreadable
     away: tuple = ()  # of directories of nodes that hold lines and are all not here
 
-    def say_what_is_away(self) -> str:
+    def what_is_away(self) -> str:
         """A sentence, if there is something to say."""
         if not self.away:
             return ""

@@ -61,10 +61,12 @@ Failure DataReader::damaged(const format::Segment& segment, std::uint32_t crc) c
               ": checksum differs (stored ", hex8(segment.crc), ", read ", hex8(crc), ")");
 }
 
-Result<void> DataReader::read(const format::Segment& segment, MutableByteView target) {
+/// `place`: for so many bytes of the segment, from there on.
+template <class Place>
+Result<void> DataReader::read_pieces(const format::Segment& segment, const Place& place) {
   std::uint32_t crc = 0;
-  for (std::size_t at = 0; at < target.size(); at += piece_size) {
-    const auto part = target.subspan(at, std::min(piece_size, target.size() - at));
+  for (std::uint64_t at = 0; at < segment.bytes; at += piece_size) {
+    const MutableByteView part = place(at, std::min<std::uint64_t>(piece_size, segment.bytes - at));
     BACKSTAY_TRY(file_->read_at(segment.offset + at, part));
     crc = crc32c(part, crc);
   }
@@ -72,16 +74,13 @@ Result<void> DataReader::read(const format::Segment& segment, MutableByteView ta
   return {};
 }
 
+Result<void> DataReader::read(const format::Segment& segment, MutableByteView target) {
+  return read_pieces(segment, [&](std::uint64_t at, std::uint64_t bytes) { return target.subspan(at, bytes); });
+}
+
 Result<void> DataReader::check(const format::Segment& segment) {
-  Bytes piece;
-  std::uint32_t crc = 0;
-  for (std::uint64_t at = 0; at < segment.bytes; at += piece.size()) {
-    piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(piece_size, segment.bytes - at)));
-    BACKSTAY_TRY(file_->read_at(segment.offset + at, piece));
-    crc = crc32c(piece, crc);
-  }
-  if (crc != segment.crc) return damaged(segment, crc);
-  return {};
+  Bytes piece(std::min<std::uint64_t>(piece_size, segment.bytes));
+  return read_pieces(segment, [&](std::uint64_t, std::uint64_t bytes) { return MutableByteView(piece).first(bytes); });
 }
 
 Result<void> DataReader::read(const format::Segment& segment, const View& target, Bytes& scratch) {

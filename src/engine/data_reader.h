@@ -30,6 +30,8 @@ class DataReader {
 
  private:
   DataReader() = default;
+  template <class Place>
+  Result<void> read_pieces(const format::Segment& segment, const Place& place);
   [[nodiscard]] Failure damaged(const format::Segment& segment, std::uint32_t crc) const;
   Result<void> expect_zeros(std::uint64_t from, std::uint64_t to);
 

@@ -395,10 +395,18 @@ void Engine::say_that_all_have_come() {
     hooks_.say_of_others("all ranks have come: the program goes on");
 }
 
-Result<void> Engine::come_to(Meeting meeting) {
-  auto started = start_meeting(meeting, std::vector<std::int64_t>(decider_.numbers(), 0), handed_over());
+/// `in_flight`: here; the most that is on any rank.
+Result<std::int64_t> Engine::meet_and_compare(Meeting meeting, std::int64_t in_flight) {
+  std::vector<std::int64_t> numbers(decider_.numbers(), 0);
+  numbers[0] = in_flight;
+  auto started = start_meeting(meeting, std::move(numbers), handed_over());
   if (!started) return started.failure();
   const auto met = finish_meeting(**started);
+  return met ? Result<std::int64_t>(met->front()) : met.failure();
+}
+
+Result<void> Engine::come_to(Meeting meeting) {
+  const auto met = meet_and_compare(meeting, 0);
   all_wait_to_end_ = met && meeting == Meeting::close && all_wait_;
   return met ? Result<void>{} : met.failure();
 }
@@ -477,13 +485,9 @@ std::vector<bool> Engine::cheapest() const {
 
 /// The last agreement knows it as of the call before.
 Result<void> Engine::look_what_is_in_flight() {
-  std::vector<std::int64_t> numbers(decider_.numbers(), 0);
-  numbers[0] = static_cast<std::int64_t>(in_flight());
-  auto started = start_meeting(Meeting::room, std::move(numbers), handed_over());
-  if (!started) return started.failure();
-  const auto most = finish_meeting(**started);
+  const auto most = meet_and_compare(Meeting::room, static_cast<std::int64_t>(in_flight()));
   if (!most) return most.failure();
-  decider_.set_in_flight(most->front());
+  decider_.set_in_flight(*most);
   say_that_all_have_come();
   return {};
 }
@@ -493,7 +497,8 @@ Result<Outcome> Engine::take(std::vector<bool> levels, bool must_wait) {
   // never meet a free moment beside one that falls due often.
   for (std::size_t i = 0; i < levels.size(); ++i) levels[i] = owed_[i] = owed_[i] || levels[i];
   const bool would_skip = !must_wait && config_.policy != Policy::wait;
-  if (would_skip && decider_.in_flight() > 0 && decider_.steps_are_long()) BACKSTAY_TRY(look_what_is_in_flight());
+  const bool looks = would_skip && decider_.in_flight() > 0 && decider_.steps_are_long();
+  if (looks) BACKSTAY_TRY(look_what_is_in_flight());
   if (would_skip && decider_.in_flight() > 0) {
     const auto cheap = cheapest();
     // While a cheap one is in flight, a dearer one that is owed waits for a free moment, not for the next cheap one.
@@ -504,7 +509,7 @@ Result<Outcome> Engine::take(std::vector<bool> levels, bool must_wait) {
     levels = cheap;
   }
   // The wait for a buffer is bounded, as storage may hang. For other ranks it is not: they come here first.
-  if (may_be_in_flight_) BACKSTAY_TRY(come_to(Meeting::room));
+  if (may_be_in_flight_ && !looks) BACKSTAY_TRY(come_to(Meeting::room));
   say_that_all_have_come();
   return capture(levels, must_wait);
 }

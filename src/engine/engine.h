@@ -206,6 +206,7 @@ class Engine {
   [[nodiscard]] std::int64_t handed_over() const { return static_cast<std::int64_t>(captured_); }
   /// Code::comm: ranks have come for different things; nobody comes to another meeting.
   Result<std::vector<std::int64_t>> finish_meeting(comm::PendingMax& meeting);
+  Result<std::int64_t> meet_and_compare(Meeting meeting, std::int64_t in_flight);
   Result<void> come_to(Meeting meeting);
   Result<void> finish_agreement();
   Result<void> start_agreement(bool signal);

@@ -265,32 +265,42 @@ class LineReader {
       }
     const auto all = comm_.all_gather(wanted.message());
     if (!all) return all.failure();
-    BACKSTAY_TRY(agree(comm_, make_room(*all)));
-    for (int to = 0; to < comm_.size(); ++to)
-      for (WireReader in((*all)[static_cast<std::size_t>(to)]); !in.at_end() && in.complete();) {
-        const auto file = static_cast<std::size_t>(in.number<std::uint64_t>());
-        const auto segment = static_cast<std::size_t>(in.number<std::uint64_t>());
-        const SegmentRef ref{file, segment, &tables_[file].segments[segment]};
-        if (comm_.rank() == server(file)) BACKSTAY_TRY(serve(ref, to, bad));
-        if (comm_.rank() == to) BACKSTAY_TRY(take(ref));
-      }
+    const auto transfers = transfers_in(*all);
+    BACKSTAY_TRY(agree(comm_, transfers ? make_room(*transfers) : Result<void>{transfers.failure()}));
+    for (const auto& [ref, to] : *transfers) {
+      if (comm_.rank() == server(ref.file)) BACKSTAY_TRY(serve(ref, to, bad));
+      if (comm_.rank() == to) BACKSTAY_TRY(take(ref));
+    }
     return {};
   }
 
+  struct Transfer {
+    SegmentRef ref;
+    int to = 0;
+  };
+
+  [[nodiscard]] Result<std::vector<Transfer>> transfers_in(const std::vector<Bytes>& wanted) const {
+    std::vector<Transfer> out;
+    for (int to = 0; to < comm_.size(); ++to)
+      for (WireReader in(wanted[static_cast<std::size_t>(to)]); !in.at_end() && in.complete();) {
+        const auto file = static_cast<std::size_t>(in.number<std::uint64_t>());
+        const auto segment = static_cast<std::size_t>(in.number<std::uint64_t>());
+        if (file >= tables_.size() || segment >= tables_[file].segments.size())
+          return fail(Code::internal, "rank ", to, " asked for a segment that is not there");
+        out.push_back({{file, segment, &tables_[file].segments[segment]}, to});
+      }
+    return out;
+  }
+
   /// For what this rank is to send and to receive, before anybody waits for it.
-  Result<void> make_room(const std::vector<Bytes>& wanted) {
+  Result<void> make_room(const std::vector<Transfer>& transfers) {
     try {
       std::size_t most = 0;
-      for (int to = 0; to < comm_.size(); ++to)
-        for (WireReader in(wanted[static_cast<std::size_t>(to)]); !in.at_end() && in.complete();) {
-          const auto file = static_cast<std::size_t>(in.number<std::uint64_t>());
-          const auto segment = static_cast<std::size_t>(in.number<std::uint64_t>());
-          if (file >= tables_.size() || segment >= tables_[file].segments.size())
-            return fail(Code::internal, "rank ", to, " asked for a segment that is not there");
-          const auto bytes = static_cast<std::size_t>(tables_[file].segments[segment].bytes);
-          if (comm_.rank() == server(file)) most = std::max(most, bytes);
-          if (comm_.rank() == to) fetched_[{file, segment}].resize(bytes);
-        }
+      for (const auto& [ref, to] : transfers) {
+        const auto bytes = static_cast<std::size_t>(ref.about->bytes);
+        if (comm_.rank() == server(ref.file)) most = std::max(most, bytes);
+        if (comm_.rank() == to) fetched_[{ref.file, ref.segment}].resize(bytes);
+      }
       scratch_.reserve(most);
     } catch (const std::bad_alloc&) {
       return fail(Code::limit, "no memory is left to read what other ranks saved");
@@ -587,8 +597,13 @@ class Attempts {
         BACKSTAY_TRY(share(comm_, filled, mine, bad_));
       }
       if (bad_.size() == known)
-        return Attempt{true,  trouble(),    read, regions_in(*plans), left_out_of(*plans), reader.filled(),
-                       false, !bad_.empty()};
+        return Attempt{.done = true,
+                       .trouble = trouble(),
+                       .read = read,
+                       .regions = regions_in(*plans),
+                       .left_out = left_out_of(*plans),
+                       .filled = reader.filled(),
+                       .is_damaged = !bad_.empty()};
       say_what_is_bad(reader);
     }
   }

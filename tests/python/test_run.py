@@ -652,23 +652,15 @@ def test_a_job_that_a_signal_to_its_ranks_has_ended_was_asked_to_and_is_not_done
     assert "the job was asked to end and did" in said and "is done" not in said, said
 
 
-def test_a_session_with_a_name_that_ended_before_does_not_hide_that_the_job_was_asked_to_end(tmp_path):
+@pytest.mark.parametrize("order", ["say end > small/events.jsonl; say stop >> events.jsonl",
+                                   "say stop > small/events.jsonl; say end > large/events.jsonl"])  # fmt: skip
+def test_a_session_that_ended_does_not_hide_that_the_job_was_asked_to_end(tmp_path, order):
+    """Before the one that was stopped, or behind it."""
     program = tmp_path / "sessions.sh"
     program.write_text(
-        'cd "$BACKSTAY_DIR" && mkdir small\n'
+        'cd "$BACKSTAY_DIR" && mkdir small large\n'
         'say() { echo "{\\"time\\": $(date +%s.%N), \\"event\\": \\"$1\\"}"; }\n'
-        "say end > small/events.jsonl\nsay stop >> events.jsonl\n"
-    )
-    done = run(tmp_path, "-n", 1, "--", "/bin/sh", program)
-    assert done.returncode == 0 and "the job was asked to end and did" in done.stderr, done.stderr
-
-
-def test_a_session_that_ended_behind_another_one_does_not_hide_that_the_job_was_asked_to_end(tmp_path):
-    program = tmp_path / "sessions.sh"
-    program.write_text(
-        'cd "$BACKSTAY_DIR" && mkdir ocean air\n'
-        'say() { echo "{\\"time\\": $(date +%s.%N), \\"event\\": \\"$1\\"}"; }\n'
-        "say stop > air/events.jsonl\nsay end >> ocean/events.jsonl\n"
+        f"{order}\n"
     )
     done = run(tmp_path, "-n", 1, "--", "/bin/sh", program)
     assert done.returncode == 0 and "the job was asked to end and did" in done.stderr, done.stderr

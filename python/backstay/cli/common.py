@@ -149,7 +149,7 @@ class Target:
         if whole:
             return [x for x in lines if x.number == whole.number and x.may_be_of_checkpoint_of(whole)]
         if not lines:
-            away = self.open().say_what_is_away()
+            away = self.open().what_is_away()
             raise Problem(f"There is no checkpoint{self.at()} yet.{' ' * bool(away)}{away}", "missing")
         why = f"{lines[0].heading} is not whole: {lines[0].why}"
         if self.number is None and len(lines) > 1:
@@ -200,7 +200,7 @@ class Target:
 
 
 def warn_of_what_is_away(directory: Directory) -> None:
-    if away := directory.say_what_is_away():
+    if away := directory.what_is_away():
         warn(away)
 
 
