@@ -4,7 +4,6 @@
 #include <bit>
 #include <map>
 #include <numeric>
-#include <ranges>
 
 #include "base/crc32c.h"
 #include "base/text.h"
@@ -101,7 +100,9 @@ Hdf5VirtualDataset joined(const std::vector<const Segment*>& parts) {
 bool have_like_elements(const std::vector<const Segment*>& parts) {
   const Extents& first = parts.front()->shape;
   return std::ranges::all_of(parts, [&](const Segment* part) {
-    return std::ranges::equal(part->shape | std::views::drop(1), first | std::views::drop(1));
+    const Extents& shape = part->shape;
+    if (shape.empty() || first.empty()) return shape.empty() == first.empty();
+    return std::equal(shape.begin() + 1, shape.end(), first.begin() + 1, first.end());
   });
 }
 
