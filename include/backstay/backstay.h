@@ -4,7 +4,9 @@
  *   backstay_error error;
  *   if (backstay_open_world(argc, argv, NULL, &run, &error)) return complain(&error);
  *   backstay_region u = {.name = "u", .type = BACKSTAY_TYPE_OF(*data), .ndim = 2, .shape = shape, .data = data};
+ *   backstay_region s = {.name = "step", .type = BACKSTAY_TYPE_OF(step), .data = &step};
  *   backstay_protect(run, &u, &error);
+ *   backstay_protect(run, &s, &error);
  *   for (backstay_resume(run, NULL, &error); step < steps; ++step) {
  *     backstay_checkpoint(run, NULL, &error);
  *     advance(data);

@@ -24,7 +24,7 @@ enum class Code : int {
   locked = 10,           ///< another running job uses the same checkpoint directory
   comm = 11,             ///< talking to another rank failed
   timeout = 12,          ///< another rank, file or thread did not answer in time
-  limit = 13,            ///< a limit that the user set (staging memory) would be exceeded
+  limit = 13,            ///< a limit on memory would be exceeded, or none is left
   user = 14,             ///< a callback of the user's failed
   internal = 15,         ///< a defect of backstay: please report it
   rank_lost = 16,        ///< a rank was lost, and nobody could take its place: start the job again

@@ -1,7 +1,8 @@
 // The C++ session for Python. backstay.session makes of it what users see; nothing else imports this module.
 //
-// The GIL: every call that may wait lets go of it. What the library calls back on the program's thread (look, save,
-// load) takes it again. The background thread knows nothing of Python.
+// The GIL: every call that may wait lets go of it, but for loop() and init(), which hold it behind the body. What the
+// library calls back on the program's thread (look, save, load) takes it again. The background thread knows nothing of
+// Python.
 #include <nanobind/nanobind.h>
 #include <nanobind/operators.h>
 #include <nanobind/stl/map.h>
@@ -53,8 +54,15 @@ Kept keep(nb::object object) {
 
 nb::object error_type() { return nb::module_::import_("backstay.session").attr("Error"); }
 
+/// Also of names of files, whose bytes that are no text Python keeps as surrogates.
+std::string bytes_of(const nb::str& text) {
+  const auto bytes = nb::steal<nb::bytes>(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
+  if (!bytes.is_valid()) throw nb::python_error();
+  return {bytes.c_str(), bytes.size()};
+}
+
 std::string sentence_of(const nb::python_error& e) {
-  const std::string text = nb::str(e.value()).c_str();
+  const std::string text = bytes_of(nb::str(e.value()));
   if (nb::isinstance(e.value(), error_type())) return text;  // our own: a sentence as it is
   return backstay::cat(nb::type_name(e.type()).c_str(), text.empty() ? "" : ": ", text);
 }

@@ -33,11 +33,12 @@ from . import guard
 from .history import ENDS, human_seconds, named_sessions, read_history, with_numbers
 from .job import Job, check
 from .lines import COMPANIONS, LEVELS, Problem, newest_whole, open_directory, open_to_read, read_lines
-from .locks import holder_of, is_held, locked_for_run
+from .locks import holder_of, is_held, is_of_run, locked_for_run
 from .mpirun import Ending, LaunchError, ending
 
 STALLED_LAUNCHES = 2  # so many in a row without a new line, by an end of its own: the next would end as they did
 GRACE = 3.0  # seconds for the launcher to clean up after its ranks were killed
+LOST_LOCK = 120.0  # seconds in which a file system gives up the lock of a node that is gone; a repair waits as long
 ECHO = 0.2  # seconds in which a second SIGINT is the same one, sent to the process and to its group
 ENDED = "_BACKSTAY_ENDED"  # not BACKSTAY_...: see guard.MARK
 BEGINNING = 60.0  # seconds after a launch in which its ranks are counted often
@@ -402,10 +403,20 @@ class Supervisor:
 
     def _is_in_use(self) -> bool:
         """Another job holds the directory, so that every launch would be refused. Asked for a while: of this job's own
-        processes, which were killed, one may be about to go."""
-        deadline = time.monotonic() + GRACE
+        processes, which were killed, one may be about to go, and of one that went down with its node the file system
+        keeps the lock until it has missed it."""
+        since = time.monotonic()
+        patience = GRACE
         while (held := self._held_directory()) is not None:
-            if self._is_asked_to_stop(0.05) or time.monotonic() > deadline:
+            late = time.monotonic() - since > patience
+            may_launch = len(self._launches) <= self._job.relaunch
+            if late and may_launch and patience == GRACE and is_of_run(held / "lock", self._run_id):
+                patience, late = LOST_LOCK, False
+                say(
+                    f"the lock of {held} is still that of a process of this job that was lost, as file systems keep it "
+                    f"for a while: waiting for it for up to {human_seconds(patience)}."
+                )
+            if self._is_asked_to_stop(0.05) or late:
                 self._in_use = held
                 return True
         return False

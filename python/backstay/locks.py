@@ -62,6 +62,15 @@ def holder_of(path: Path) -> str:
     return "".join(c for c in line if c.isprintable()) or "a job that has not left its name"
 
 
+def is_of_run(path: Path, run_id: str) -> bool:
+    """Whether who holds the lock, or held it last, is a process of this `backstay run`."""
+    try:
+        with open_to_read(path) as file:
+            return f"run {run_id}".encode() in file.read(1024).split(b"\n")[1:]
+    except (Problem, OSError):
+        return False
+
+
 @contextlib.contextmanager
 def locked(directory: Directory, force: bool = False) -> Iterator[None]:
     """Holds all locks of the directory, so that no job starts meanwhile; a Problem if one is running.

@@ -180,7 +180,8 @@ class Session:
     or a mapping of their true names (`options={"shared.layout": "one-file"}`); docs/options.md lists them.
 
     Opening, resume(), checkpoint(), wait(), verify(), prune() and close() are collective: every rank calls them, in the
-    same order. One thread at a time may call; other threads of Python run meanwhile.
+    same order. One thread at a time may call; other threads of Python run meanwhile (but not while loop() waits for
+    other ranks behind its body).
     """
 
     def __init__(self, dir=None, comm=None, options: Optional[Mapping[str, Any]] = None, **more):
@@ -188,7 +189,7 @@ class Session:
             raise _refusal(f"options is {options!r}, and must be a dictionary of names and values")
         given = _read_options({**(options or {}), **more, **({} if dir is None else {"dir": dir})})
         self._core, self._comm = _open(comm, given)
-        self._several = self.size > 1  # also known when it is closed
+        self._several = self.size > 1 or _core.ends_by_a_signal()  # or has spares; also known when it is closed
         self._held: dict[str, Any] = {}  # what must outlive a region: its array, or its _Moving
         self._watched: dict[str, Optional[int]] = {}  # arrays that may be replaced; see _look_for_replaced()
         self._rolled_back = type("_RolledBack", (_RolledBack,), {})  # another session's loop() lets it through
@@ -245,7 +246,8 @@ class Session:
         if self._comm is None or self.closed or mpi is None:
             return self._comm
         handle = _core.comm_of(self._core)
-        if handle != mpi._handleof(self._comm):
+        # One that is a number has a sign, which is not told alike.
+        if (handle ^ mpi._handleof(self._comm)) % (1 << 8 * mpi._sizeof(mpi.Comm)):
             self._comm = _communicator(mpi, handle)
         return self._comm
 
@@ -515,12 +517,14 @@ class Session:
 
     def rollback(self, why: str) -> None:
         """Collective, inside loop(): gives up the current state."""
-        self._core.rollback(str(why), self._rolled_back)
+        self._core.rollback(str(why).encode(errors="backslashreplace").decode(), self._rolled_back)
 
     def include(self, comm) -> None:
         """A communicator that the program made from `comm` of this session: a rank that waits in it is woken when
-        another is lost. It is forgotten with the next repair."""
-        if _core.have_mpi:
+        another is lost. It is forgotten with the next repair. MPI.COMM_NULL is none, and nothing is done."""
+        if not _is_communicator(comm):
+            raise _refusal(f"include({comm!r}): give a communicator of mpi4py")
+        if _core.have_mpi and comm:  # a rank that is not in it has MPI.COMM_NULL
             _core.include(self._core, _handle_of(comm))
 
     def wait(self) -> None:

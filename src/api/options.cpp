@@ -347,7 +347,7 @@ std::vector<OptionInfo> options_of_the_job() {
        "go on with numbers anew (for programs that set up everything inside loop(); needs spares)"},
       {"levels", "auto",
        "list of `memory`, `local`, `partner`, `shared`, and `memory2`, `local2`: such levels once more, with parity of "
-       "another kind; `auto`: `shared`, and `partner` where `nodes` is given"},
+       "another kind; `auto`: `shared`, and `partner` where `nodes` is 2 or more"},
       {"every", "", "a checkpoint every so many calls of checkpoint()"},
       {"interval", "", "a checkpoint every so many seconds (60 if neither this nor `every` is set)"},
       {"keep", "2", "whole lines kept at each level"}};
@@ -380,7 +380,9 @@ std::vector<OptionInfo> options_of_the_way() {
        "a checkpoint that failed in the background: `continue` with a message, or `throw` as soon as all ranks know of "
        "it, one or two calls later"},
       {"signals", "on",
-       "`on`: SIGTERM and SIGUSR1 ask for a last checkpoint and a clean end; `off`: they are left alone"},
+       "`on`: SIGTERM and SIGUSR1 ask for a last checkpoint and a clean end, but not where the program has a handler "
+       "of its "
+       "own for them, or ignores them; `off`: they are left alone"},
       {"progress", "auto",
        "`auto`: a thread of its own where MPI allows; `calls`: messages move inside calls of backstay"},
       {"check_access", "off",

@@ -46,6 +46,12 @@ std::string program_name() {
   return path.empty() ? "program" : path.filename().string();
 }
 
+/// What `backstay run` knows its sessions by; empty: it did not launch them.
+std::string run_id() {
+  const char* const id = std::getenv("_BACKSTAY_RUN_ID");
+  return id == nullptr ? "" : id;
+}
+
 Result<api::Settings> settings_of(const Options& options) {
   const auto environment = api::options_from_environment(environ);
   if (!environment) return environment.failure();
@@ -245,7 +251,7 @@ void Session::Impl::settle(const Result<api::Settings>& settings, comm::Comm& al
 void Session::Impl::make_journal(int speaker) {
   const bool files = !std::ranges::all_of(settings_.levels, is_in_memory);
   // `backstay run` reads in its directory how the session ended, also where that holds no files.
-  const bool is_read = files || std::getenv("_BACKSTAY_RUN_ID") != nullptr;
+  const bool is_read = files || !run_id().empty();
   journal_ = std::make_unique<api::Journal>(speaker, settings_.log, is_read ? settings_.dir : "", settings_.name);
 }
 
@@ -425,6 +431,7 @@ engine::EngineConfig Session::Impl::make_config(const engine::Topology& topology
   config.direct_io = settings_.direct_io;
   config.lenient = settings_.lenient;
   config.program = program_name();
+  config.run = run_id();
   config.memory = memory_;
   config.regions = &regions_;
   config.statics = &statics_;
@@ -449,10 +456,9 @@ void Session::Impl::describe_job(const engine::Topology& topology, comm::Comm& a
   if (rank == 0 && !std::ranges::all_of(settings_.levels, is_in_memory))
     std::filesystem::create_directories(settings_.dir, ignored);
   journal_->describe(about);
-  const char* const run_id = std::getenv("_BACKSTAY_RUN_ID");  // of `backstay run`, which knows its sessions by it
   journal_->event("start", {api::Journal::text("program", about.program), api::Journal::number("ranks", size),
                             api::Journal::number("repairs", static_cast<double>(repairs_begun())),
-                            api::Journal::text("run", run_id == nullptr ? "" : run_id)});
+                            api::Journal::text("run", run_id())});
 }
 
 // ---- calls -----------------------------------------------------------------------------------------------------

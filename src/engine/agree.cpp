@@ -1,5 +1,8 @@
 #include "engine/agree.h"
 
+#include <cstdio>
+#include <cstdlib>
+
 #include "base/text.h"
 #include "base/wire.h"
 
@@ -44,6 +47,13 @@ Result<std::vector<Bytes>> gather(comm::Comm& comm, const Result<Bytes>& mine) {
     out.emplace_back(bytes.begin(), bytes.end());
   }
   return out;
+}
+
+void end_where_others_wait(const char* doing, const std::exception& why) {
+  std::fprintf(stderr, "backstay: %s has no way on (%s): this process ends; earlier lines are whole\n", doing,
+               why.what());
+  std::fflush(stderr);
+  std::abort();
 }
 
 }  // namespace backstay::engine

@@ -8,12 +8,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <exception>
 
 #include "base/text.h"
 #include "comm/patience.h"
+#include "engine/agree.h"
 #include "engine/statics.h"
 
 namespace backstay::engine {
@@ -156,16 +155,11 @@ void Background::run() {
   }
 }
 
-/// Other ranks wait for this one where it was when memory ran out, so it cannot just go on.
 void Background::write_or_end(Checkpoint& checkpoint) {
   try {
     write(checkpoint);
   } catch (const std::exception& e) {
-    std::fprintf(stderr,
-                 "backstay: saving a checkpoint has no way on (%s): this process ends; earlier lines are whole\n",
-                 e.what());
-    std::fflush(stderr);
-    std::abort();
+    end_where_others_wait("saving a checkpoint", e);
   }
 }
 

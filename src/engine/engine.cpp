@@ -186,7 +186,7 @@ Result<void> Engine::only_read(Level& level, const Failure& why) {
 Result<store::DirLock> Engine::take_lock(const std::string& dir) {
   const auto end = std::chrono::steady_clock::now() + config_.lock_patience;
   for (bool said = false;; said = true) {
-    auto lock = store::DirLock::take(dir, config_.program);
+    auto lock = store::DirLock::take(dir, config_.program, config_.run);
     if (lock || lock.failure().code != Code::locked || std::chrono::steady_clock::now() >= end) return lock;
     if (!said && hooks_.insist)
       hooks_.insist(cat("the lock of ", dir, " is still that of who was lost, as file systems keep it for a while: ",

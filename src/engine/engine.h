@@ -54,6 +54,7 @@ struct EngineConfig {
   bool lenient = false;  ///< regions=lenient
   double agreement_period = 0.02;
   std::string program;
+  std::string run;                                    ///< of its launcher; for the locks
   std::shared_ptr<store::Store> memory;               ///< of level memory; null: a new one
   region::RegionSet* regions = nullptr;               ///< not owned; null: the engine's own
   region::RegionSet* statics = nullptr;               ///< the same of those that do not change
@@ -210,6 +211,7 @@ class Engine {
   Result<void> come_to(Meeting meeting);
   Result<void> finish_agreement();
   Result<void> start_agreement(bool signal);
+  Result<Resumed> put_back_newest_line(Aside* later);
   void note_what_is_owed(const Inventory& lines, const PutBack& found);
   Result<void> make_aside(std::optional<Aside>& aside) const;
   Result<void> take(const PutBack& found, const Aside* aside, bool later);

@@ -78,6 +78,10 @@ std::optional<std::uint64_t> Engine::newest_shared() const {
 }
 
 Result<Resumed> Engine::resume(Aside* later) {
+  return together(groups_.app(), "a resume", [&] { return put_back_newest_line(later); });
+}
+
+Result<Resumed> Engine::put_back_newest_line(Aside* later) {
   was_refused_ = true;  // so far
   BACKSTAY_TRY(meet(Meeting::resume));
   agreed_at_ = 0;  // a line's call may be counted again
@@ -140,7 +144,7 @@ Result<Resumed> Engine::resume(Aside* later) {
 }
 
 /// A run that goes on from a line has the cadence of the one that saved it: what dearer levels have not of it they are
-/// owed, and their intervals go on.
+/// owed, and their intervals go on. But where copies or parity of the newest are missing, the next loss may cost it.
 void Engine::note_what_is_owed(const Inventory& lines, const PutBack& found) {
   const auto clock = std::chrono::steady_clock::now().time_since_epoch();
   const double now = std::chrono::duration<double>(clock).count();
@@ -152,6 +156,7 @@ void Engine::note_what_is_owed(const Inventory& lines, const PutBack& found) {
              std::ranges::find(damaged, line.line) == damaged.end();
     });
     const bool has_one = newest != lines.candidates.end();
+    if (has_one && !newest->complete) forced_[i] = true;
     owed_[i] = decider_.last_due_by_count(i, found.manifest.call) > (has_one ? newest->manifest.call : 0);
     const double age = has_one ? found.manifest.time - newest->manifest.time : decider_.interval(i);
     decider_.goes_on(i, std::clamp(age, 0.0, decider_.interval(i)), now);
@@ -186,7 +191,8 @@ Result<Rescued> Engine::save_what_memory_holds() {
   auto found = take_inventory(levels_, companions_, {}, groups_.app());
   if (!found) return found.failure();
   note_lines(*found);
-  return rescue(*found, levels_, companions_, config_.topology, groups_.app(), hooks_.say);
+  return together(groups_.app(), "saving what memory holds",
+                  [&] { return rescue(*found, levels_, companions_, config_.topology, groups_.app(), hooks_.say); });
 }
 
 Result<Level*> Engine::level_of_logs() {
@@ -223,7 +229,8 @@ Result<std::vector<std::int64_t>> Engine::add_up(const std::vector<std::int64_t>
 Result<Engine::FoundLog> Engine::find_log(std::int64_t phases) {
   const auto level = level_of_logs();
   if (!level) return level.failure();
-  auto log = engine::find_log(**level, job_, config_.topology, groups_.app(), hooks_.say);
+  auto log = together(groups_.app(), "looking for the log of init()",
+                      [&] { return engine::find_log(**level, job_, config_.topology, groups_.app(), hooks_.say); });
   if (!log) return log.failure();
   const auto most = groups_.app().all_max({phases});
   if (!most) return most.failure();

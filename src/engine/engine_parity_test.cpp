@@ -3,10 +3,12 @@
 
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -371,6 +373,44 @@ TEST_F(EngineTest, what_parity_gives_back_is_written_where_it_can_be) {
     ASSERT_TRUE(found.ok()) << found.failure().what;
     EXPECT_TRUE(found->resumed);
     for (double x : rank.u) EXPECT_EQ(x, 2);
+  });
+}
+
+TEST_F(EngineTest, a_rank_that_has_no_memory_left_where_others_wait_for_it_says_so_and_ends) {
+  const Parity how{4, 4, 3, 1};
+  write_with_parity(dir_, how);
+  fs::remove_all(dir_ / "node-1");
+  EXPECT_EXIT(comm::run_ranks(4,
+                              [&](comm::Comm& comm) {
+                                auto plan = std::make_shared<store::FaultPlan>();
+                                plan->before_each([](const store::FaultPlan::Step& step) {
+                                  if (step.operation == store::Operation::write) throw std::bad_alloc();
+                                });
+                                Rank rank(comm, dir_, {with_parity(LevelKind::local, how.k, how.p)}, how.nodes,
+                                          [&](EngineConfig& config) { config.wrap_store = with_faults(plan); });
+                                (void)rank.engine->resume();
+                              }),
+              testing::KilledBySignal(SIGABRT), "backstay: a resume has no way on \\(std::bad_alloc\\)");
+  EXPECT_EQ(found_with_parity(dir_, how), 2);
+}
+
+TEST_F(EngineTest, what_a_line_is_refused_for_is_said_behind_an_earlier_rebuild_of_it) {
+  const Parity how{4, 4, 3, 1};
+  write_with_parity(dir_, how);
+  fs::remove_all(dir_ / "node-0/local/line-00000001");
+  fs::remove_all(dir_ / "node-1/local/line-00000001");
+  fs::remove(dir_ / "node-1/local/line-00000002/manifest");  // written again first
+  for (const int rank : {2, 3})
+    flip(dir_ / cat("node-", rank) / "local/line-00000002" / cat("rank-0000", rank, ".h5"), 8200);
+  comm::run_ranks(how.ranks, [&](comm::Comm& comm) {
+    Rank rank(comm, dir_, {with_parity(LevelKind::local, how.k, how.p)}, how.nodes);
+    const auto resumed = rank.engine->resume();
+    ASSERT_FALSE(resumed.ok());
+    std::string said = resumed.failure().what;
+    for (const auto& sentence : rank.sentences) said += "\n" + sentence;
+    EXPECT_NE(said.find("line 2 at level local cannot be put back: "), std::string::npos) << said;
+    EXPECT_EQ(said.find("files were rebuilt"), std::string::npos) << said;
+    EXPECT_NE(said.find("more than 1 of the 4 ranks of its parity group are lost"), std::string::npos) << said;
   });
 }
 

@@ -73,15 +73,16 @@ Result<std::string> find_log(Level& level, const Job& job, const Topology& topol
   const auto regions = region_of(log);
   const region::RegionSet none;
   const std::vector<Level> no_companions;
-  std::vector<std::string> said;  // of a level that the program did not ask for: worth hearing if it goes well
+  std::vector<std::string> said;  // of a level that the program did not ask for: worth hearing if it tells something
   const auto put_back = put_back_newest(found->lines, levels, {found->statics, no_companions, none}, topology, regions,
                                         {}, comm, [&](const std::string& sentence) { said.push_back(sentence); });
+  if (put_back || put_back.failure().code == Code::corrupt)
+    for (const auto& sentence : said) say(sentence);
   if (!put_back && put_back.failure().code == Code::corrupt)
     return fail(Code::rank_lost, "more ranks were lost than the logs of what they received in init() bear (parity for ",
                 level.config.parity.p,
                 "): start the job again; it goes on from the newest line that is left, or from its beginning");
   if (!put_back) return put_back.failure();
-  for (const auto& sentence : said) say(sentence);
   if (put_back->line == 0) return log;
   level.whole = {put_back->line};
   const auto kept = std::ranges::find(found->lines.candidates, put_back->line, &catalog::Candidate::line);

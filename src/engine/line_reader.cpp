@@ -299,9 +299,9 @@ class LineReader {
       for (const auto& [ref, to] : transfers) {
         const auto bytes = static_cast<std::size_t>(ref.about->bytes);
         if (comm_.rank() == server(ref.file)) most = std::max(most, bytes);
-        if (comm_.rank() == to) fetched_[{ref.file, ref.segment}].resize(bytes);
+        if (comm_.rank() == to) fetched_[{ref.file, ref.segment}] = std::make_shared<Bytes>(bytes);
       }
-      scratch_.reserve(most);
+      served_ = std::make_shared<Bytes>(most);
     } catch (const std::bad_alloc&) {
       return fail(Code::limit, "no memory is left to read what other ranks saved");
     }
@@ -309,19 +309,20 @@ class LineReader {
   }
 
   Result<void> serve(const SegmentRef& ref, int to, BadFiles& bad) {
-    scratch_.resize(static_cast<std::size_t>(ref.about->bytes));
-    if (auto read = read_here(ref, scratch_); !read) bad[{ref.file, chosen_[ref.file]}] = read.failure().what;
-    return comm_.send(to, transfer_tag, scratch_);  // bad bytes too: the other side waits, and checks them
+    const auto bytes = MutableByteView(*served_).first(static_cast<std::size_t>(ref.about->bytes));
+    if (auto read = read_here(ref, bytes); !read) bad[{ref.file, chosen_[ref.file]}] = read.failure().what;
+    return comm_.send(to, transfer_tag, bytes, served_);  // bad bytes too: the other side waits, and checks them
   }
 
   Result<void> take(const SegmentRef& ref) {
-    return comm_.receive(server(ref.file), transfer_tag, fetched_[{ref.file, ref.segment}]);
+    const auto& into = fetched_.at({ref.file, ref.segment});
+    return comm_.receive(server(ref.file), transfer_tag, *into, into);
   }
 
   /// The bytes of a segment that came from another rank; nothing if it is read here.
   const Bytes* fetched(const SegmentRef& ref) const {
     const auto it = fetched_.find({ref.file, ref.segment});
-    return it == fetched_.end() ? nullptr : &it->second;
+    return it == fetched_.end() ? nullptr : it->second.get();
   }
 
   Result<void> read_into(const SegmentRef& ref, Bytes& target) {
@@ -396,7 +397,8 @@ class LineReader {
   std::vector<std::unique_ptr<DataReader>> readers_;  ///< by file; of those in opened_
   std::deque<std::size_t> opened_;                    ///< the longest open first
   std::vector<format::Table> tables_;
-  std::map<std::pair<std::size_t, std::size_t>, Bytes> fetched_;
+  std::map<std::pair<std::size_t, std::size_t>, std::shared_ptr<Bytes>> fetched_;
+  std::shared_ptr<Bytes> served_;  ///< these two belong to the group, too, while it sends and receives
   Bytes scratch_;
   std::vector<const RegionSpec*> filled_;
 };
@@ -598,7 +600,7 @@ class Attempts {
       }
       if (bad_.size() == known)
         return Attempt{.done = true,
-                       .trouble = trouble(),
+                       .trouble = is_rebuilt_ ? "files were rebuilt from parity" : trouble(),
                        .read = read,
                        .regions = regions_in(*plans),
                        .left_out = left_out_of(*plans),
@@ -710,7 +712,7 @@ class Attempts {
       say_(cat(what_, ": ", why));
     }
     if (!done->damaged.empty()) return true;
-    trouble_ = "files were rebuilt from parity";
+    is_rebuilt_ = true;
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
     if (!wanted.empty()) say_(cat(what_, ": rebuilt, in ", human_seconds(taken.count())));
     rebuilt_.insert(wanted.begin(), wanted.end());
@@ -744,6 +746,7 @@ class Attempts {
   bool could_not_rebuild_ = false;
   bool no_room_ = false;
   std::string trouble_;
+  bool is_rebuilt_ = false;  ///< some of it, here
 };
 
 /// What a person can do about files that lie where this job is not.

@@ -222,15 +222,29 @@ Result<RegionPlan> plan_list(const RegionSpec& spec, const std::vector<SegmentRe
   return plan;
 }
 
+/// The slots, or how many of each cell are filled.
+bool is_of_a_cell_list(const RegionSpec& spec) {
+  if (spec.save) return false;
+  const auto memory = region::look_at(spec);
+  return spec.name.ends_with(".counts") || (memory && !memory->run_lengths.empty());
+}
+
+/// What there is besides running on as many ranks.
+std::string other_way_for_private(const RegionSpec& spec) {
+  if (!spec.save && !is_of_a_cell_list(spec)) return "give it a placement (block, distributed_list, replicated)";
+  return cat("protect it by callbacks with a redistribute",
+             !spec.save ? " (a cell list, filled_slots, comes back on as many ranks as saved it and no others)"
+             : is_text(spec.type) ? " (a text in C++ may be replicated())"
+                                  : "");
+}
+
 /// Private data on other ranks: only an owner who knows how can spread it; that callback gets every piece whole.
 Result<RegionPlan> plan_private(const RegionSpec& spec, const std::vector<SegmentRef>& refs, int saved_ranks,
                                 int size) {
   if (!spec.redistribute)
-    return mismatch(spec.name, cat("is private to a rank and was saved by ", counted(saved_ranks, "rank"),
-                                   ", and this job has ", size, ": run on ", counted(saved_ranks, "rank"),
-                                   spec.save ? ", or protect it by callbacks with a redistribute"
-                                             : ", or give it a placement (block, distributed_list, replicated)",
-                                   is_text(spec.type) ? " (a text in C++ may be replicated())" : ""));
+    return mismatch(spec.name,
+                    cat("is private to a rank and was saved by ", counted(saved_ranks, "rank"), ", and this job has ",
+                        size, ": run on ", counted(saved_ranks, "rank"), ", or ", other_way_for_private(spec)));
   RegionPlan plan;
   for (const auto& ref : refs) {
     const Box box{Extents(ref.about->shape.size(), 0), ref.about->shape};

@@ -148,13 +148,14 @@ DirLock::~DirLock() {
   unlock(file_.get());
 }
 
-Result<DirLock> DirLock::take(const std::string& directory, std::string program) {
+Result<DirLock> DirLock::take(const std::string& directory, std::string program, const std::string& run) {
   const std::string path = cat(directory, "/lock");
   Descriptor file(retry_interrupted([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); }));
   if (!file.open()) return system_failure("open", path, errno);
   if (const int error = try_lock(file.get()); error != 0) return refusal(file.get(), directory, error);
-  write_holder(file.get(), cat("program ", program.empty() ? program_name() : program, ", process ",
-                               static_cast<long>(::getpid()), " on host ", host_name(), ", since ", time_now(), "\n"));
+  write_holder(file.get(),
+               cat("program ", program.empty() ? program_name() : program, ", process ", static_cast<long>(::getpid()),
+                   " on host ", host_name(), ", since ", time_now(), "\n", run.empty() ? "" : cat("run ", run, "\n")));
   return DirLock(std::move(file), directory);
 }
 

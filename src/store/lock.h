@@ -18,8 +18,9 @@ class DirLock {
  public:
   /// Never waits. Code::locked if another holds it: the sentence names its program, process, host and time of taking,
   /// and says what to do. Code::not_found and Code::permission for the directory; Code::io where the file system has no
-  /// locks. `program` is the name to leave for others; empty: that of the running executable.
-  static Result<DirLock> take(const std::string& directory, std::string program = {});
+  /// locks. `program` is the name to leave for others; empty: that of the running executable. `run` is what the
+  /// launcher knows its processes by: of those that are lost with a node, a file system may keep locks for a while.
+  static Result<DirLock> take(const std::string& directory, std::string program = {}, const std::string& run = {});
 
   /// Is the file that this lock holds still the `lock` of its directory? If someone removed or replaced it, or the
   /// whole directory, another job may be at work there: Code::locked; Code::not_found where the directory itself is

@@ -72,6 +72,16 @@ TEST(dir_lock, another_process_conflicts_and_is_named) {
   EXPECT_NE(said.find(" UTC; wait until it ends, stop it, or choose another directory"), std::string::npos) << said;
 }
 
+TEST(dir_lock, the_run_of_its_holder_stands_below_what_others_are_told) {
+  const TemporaryDirectory dir;
+  const auto lock = DirLock::take(dir.path(), "solver", "3f2a");
+  ASSERT_TRUE(lock);
+  std::ifstream file(dir.path() + "/lock");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_TRUE(text.ends_with(" UTC\nrun 3f2a\n")) << text;
+  EXPECT_EQ(DirLock::take(dir.path()).failure().what.find("3f2a"), std::string::npos);
+}
+
 TEST(dir_lock, a_killed_holder_loses_it_at_once) {
   const TemporaryDirectory dir;
   Holder holder(dir.path());

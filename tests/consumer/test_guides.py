@@ -246,24 +246,55 @@ def test_the_program_of_the_fortran_page_goes_on_where_it_was(prefix, launch, tm
     assert again.stdout.count("is hottest at") == 2
 
 
-@needs_fortran
-def test_the_body_of_loop_on_the_fortran_page_goes_on_after_a_loss(prefix, tmp_path):
+@pytest.fixture
+def goes_on(prefix, tmp_path):
+    """goes_on(program): what 3 ranks say that lose one in the middle, with a spare and without another launch."""
     mpirun = shutil.which("mpirun")
     if not packages(prefix) or mpirun is None or find(mpirun, 2).kind != "openmpi":
         pytest.skip("this MPI cannot go on after the loss of a rank, or there is no command line")
+
+    def goes_on(program):
+        command = [sys.executable, "-m", "backstay", "run", "--dir", tmp_path / "ck", "-n", "3", "--spares", "1"]
+        options = ["--kill", "1@250", "--every", "100", "--levels", "shared", "--opt", "policy=wait", "--relaunch", "0"]
+        ended = subprocess.run(
+            [str(word) for word in [*command, *options, "--", program]],
+            env=environment(PYTHONPATH=packages(prefix)), capture_output=True, text=True, timeout=LIMIT, check=False,
+        )  # fmt: skip
+        assert ended.returncode == 0, ended.stderr
+        assert "rank 1 was lost; spare 3" in ended.stderr, ended.stderr
+        return ended
+
+    return goes_on
+
+
+def test_the_body_of_loop_on_the_c_page_goes_on_after_a_loss(prefix, goes_on, launch, tmp_path):
+    text = programs_in("c.md", "c")["heat.c"]
+    body, state, loop = [text for text in blocks("c.md", "c") if "simulation" in text or "backstay_loop" in text]
+    plain = re.search(r"^  for \(check\(backstay_resume.*?^  }\n", text, re.MULTILINE | re.DOTALL)
+    text = (
+        text.replace(plain[0], loop)
+        .replace("int main(", body + "\nint main(")
+        .replace("provided, step = 0", "provided")
+    )
+    text = text.replace("  const backstay_region step_region", f"{state}  const backstay_region step_region")
+    for old in ("(step)", "&step}", "if (step =", ", step, hottest"):
+        assert text.count(old) == 1, old
+        text = text.replace(old, re.sub(r"\bstep\b", "s.step", old))
+    (tmp_path / "heat.c").write_text(text)
+    project(tmp_path, "C", "heat.c", "heat")
+    program = build(prefix, tmp_path, tmp_path / "build") / "heat"
+    undisturbed = launch(3, [program], BACKSTAY_DIR="undisturbed")
+    assert "hottest after 500 steps: 0.0" in undisturbed.stdout, undisturbed.stdout + undisturbed.stderr
+    assert goes_on(program).stdout == undisturbed.stdout
+
+
+@needs_fortran
+def test_the_body_of_loop_on_the_fortran_page_goes_on_after_a_loss(prefix, goes_on, tmp_path):
     (lines,) = blocks("fortran.md", "cmake")
     (tmp_path / "CMakeLists.txt").write_text(lines)
     (body,) = [text for text in blocks("fortran.md", "fortran") if text.startswith("subroutine body")]
     (tmp_path / "rods.f90").write_text(AROUND_THE_BODY.replace("BODY", body))
-    program = build(prefix, tmp_path, tmp_path / "build") / "rods"
-    command = [sys.executable, "-m", "backstay", "run", "--dir", tmp_path / "ck", "-n", "3", "--spares", "1"]
-    options = ["--kill", "1@250", "--every", "100", "--levels", "shared", "--opt", "policy=wait", "--relaunch", "0"]
-    ended = subprocess.run(
-        [str(word) for word in [*command, *options, "--", program]],
-        env=environment(PYTHONPATH=packages(prefix)), capture_output=True, text=True, timeout=LIMIT, check=False,
-    )  # fmt: skip
-    assert ended.returncode == 0, ended.stderr
-    assert "rank 1 was lost; spare 3" in ended.stderr, ended.stderr
+    ended = goes_on(build(prefix, tmp_path, tmp_path / "build") / "rods")
     assert ended.stdout.count("warmed 500 times, 500") == 3, ended.stdout + ended.stderr
 
 

@@ -413,6 +413,32 @@ with backstay.Session() as run:
 """
 
 
+ONE_RANK = """
+import backstay
+from mpi4py import MPI
+
+with backstay.Session() as run:
+    state = run.state(step=0)
+    def body():
+        run.resume()
+        while state.step < 60:
+            run.checkpoint()
+            state.step += 1
+            if state.step == 30 and MPI.COMM_WORLD.rank == 0:
+                raise ValueError("boom")
+    run.loop(body)
+    print("steps", state.step)
+"""
+
+
+@needs_ulfm
+def test_the_only_rank_of_a_job_that_raises_is_replaced(tmp_path):
+    ended = run(tmp_path, "-n", 1, "--spares", 1, **of_python(tmp_path, ONE_RANK, every=5, levels="shared"))
+    assert ended.returncode == 0 and "steps 60" in ended.stdout, ended.stdout + ended.stderr
+    assert "boom" in ended.stderr and "rank 0 was lost; spare 1" in ended.stderr, ended.stderr
+    assert "launch 2" not in ended.stderr, ended.stderr
+
+
 @needs_ulfm
 def test_a_spare_that_is_left_alone_says_so(tmp_path):
     pytest.importorskip("mpi4py")

@@ -162,6 +162,21 @@ def test_parity_over_racks_beside_parity_over_nodes_bears_the_loss_of_a_rack(tmp
 
 
 @needs_ulfm
+def test_a_level_that_lost_parity_in_a_repair_from_a_cheaper_one_has_a_line_before_the_next_loss(tmp_path):
+    """A rack has two members of a group of level local, and one of that of the rank that was lost before at local2."""
+    plain = result(run(tmp_path / "a", "-n", 6, levels="memory", every=1000000, words=("100",)))
+    ended = run(
+        tmp_path / "b", *("-n", 6, "--spares", 3, "--nodes", 9, "--kill", "node0@45,node1@70,node3@70"), words=("100",),
+        levels="local,local2", local__redundancy="rs(2,1)", local__every=4, local2__redundancy="rs(2,1)",
+        local2__unit="nodes:0,2/1,3/4,5/6/7/8", local2__every=40,
+    )  # fmt: skip
+    assert result(ended) == plain and "launch 2" not in ended.stderr, ended.stderr
+    assert re.search(r"resumed from line \d+ at level local,", ended.stderr), ended.stderr
+    assert "at level local cannot be put back" in ended.stderr, ended.stderr
+    assert "at level local2: rebuilding rank 1, rank 3 from parity" in ended.stderr, ended.stderr
+
+
+@needs_ulfm
 def test_two_parities_over_racks_beside_one_over_nodes_bear_the_loss_of_two_racks_at_once(tmp_path):
     """Over nodes, ranks 0, 2 and 4 are one group of three."""
     plain = result(run(tmp_path / "a", "-n", 6, levels="memory", every=1000000, words=("100",)))

@@ -64,6 +64,7 @@ with backstay.Session() as run:
         rank = comm.rank
         half = comm.Split(rank % 2, rank)
         run.include(half)
+        run.include(comm.Split(0 if rank == 0 else MPI.UNDEFINED))  # the others have none
         while state.step < 200:
             run.checkpoint()
             if rank == 1:  # rank 2 alone hears of its loss, while rank 0 waits for rank 2

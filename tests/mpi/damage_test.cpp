@@ -3,10 +3,26 @@
 #include <sys/stat.h>
 
 #include <array>
+#include <cstdlib>
 #include <map>
+#include <new>
 #include <random>
 
 #include "support.h"
+
+namespace {
+/// This thread is given no memory of just so many bytes, once it has had that so often.
+thread_local std::size_t denied = 0, granted = 0;
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  const bool refuse = denied > 0 && bytes >= denied && granted-- == 0;
+  void* const memory = refuse ? nullptr : std::malloc(std::max<std::size_t>(bytes, 1));
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace backstay::mpi_test {
 namespace {
@@ -294,6 +310,38 @@ TEST_F(damaged, files_of_two_ranks_that_were_swapped_are_not_taken) {
   EXPECT_EQ(line_that_comes_back(options), 1U);
 }
 
+TEST_F(damaged, a_rank_with_no_memory_left_anywhere_in_a_resume_says_so_on_all) {
+  if (size_of() == 1) GTEST_SKIP();
+  const auto options = with(usual(dir_.path()), {{"levels", "local"}, {"nodes", "2"}});
+  std::vector<double> u(3001, rank_of() + 1);
+  const auto n = static_cast<std::int64_t>(u.size());
+  const auto protect = [&](Session& session, std::int64_t at) {
+    session.protect("u", u, block({n * session.size()}, {n * at}, {n * (at + 1)}));
+  };
+  {
+    Session session(MPI_COMM_WORLD, options);
+    protect(session, session.rank());
+    session.checkpoint(now);
+  }
+  const int other = size_of() - 1 - rank_of();  // on the other node
+  std::size_t refused = 0;
+  for (bool is_back = false; !is_back; refused += is_back ? 0 : 1) {
+    ASSERT_LT(refused, 100U);
+    u.assign(u.size(), 0);
+    Session session(MPI_COMM_WORLD, options);
+    protect(session, other);
+    granted = refused;
+    denied = rank_of() == 0 ? u.size() * sizeof(double) : 0;
+    const auto refusal = refusal_of([&] { EXPECT_TRUE(session.resume()); });
+    denied = 0;
+    is_back = refusal.code == Code::ok;
+    EXPECT_TRUE(is_back || refusal.code == Code::limit) << refusal.what;
+    EXPECT_TRUE(is_back || has(refusal.what, "rank 0: no memory is left to read")) << refusal.what;
+  }
+  EXPECT_GT(refused, 1U);
+  EXPECT_EQ(u, std::vector<double>(u.size(), other + 1));
+}
+
 // ---- another number of ranks ------------------------------------------------------------------------------------
 
 /// The first half of the ranks, or all if there is one.
@@ -432,12 +480,14 @@ TEST_F(fewer_ranks, engines_of_ranks_are_their_own_where_nobody_says_otherwise) 
 
 TEST_F(fewer_ranks, a_cell_list_is_refused_alike_and_nothing_is_touched) {
   if (size_of() == 1) GTEST_SKIP();
-  for (const bool replays : {false, true}) {
-    const auto options = usual(dir_.path() + (replays ? "/replay" : "/resume"));
+  for (const auto& [replays, placement] :
+       {std::pair(false, distributed_list()), std::pair(true, distributed_list()), std::pair(false, rank_private())}) {
+    const bool is_list = placement.kind == Placement::Kind::distributed_list;
+    const auto options = usual(dir_.path() + (replays ? "/replay" : is_list ? "/resume" : "/private"));
     std::vector<int> ids(12, rank_of()), counts{4, 0, rank_of() % 4};
     {
       Session session(MPI_COMM_WORLD, options);
-      session.protect("ids", filled_slots(ids.data(), counts.data(), 3, 4), distributed_list());
+      session.protect("ids", filled_slots(ids.data(), counts.data(), 3, 4), placement);
       if (replays) session.replay();
       session.checkpoint(now);
     }
@@ -445,10 +495,11 @@ TEST_F(fewer_ranks, a_cell_list_is_refused_alike_and_nothing_is_touched) {
     const auto ids_were = ids, counts_were = counts;
     if (in_) {
       Session session(half_, options);
-      session.protect("ids", filled_slots(ids.data(), counts.data(), 3, 4), distributed_list());
+      session.protect("ids", filled_slots(ids.data(), counts.data(), 3, 4), placement);
       const auto refusal = refusal_of([&] { replays ? session.replay() : session.resume(); }, half_);
       EXPECT_EQ(refusal.code, Code::mismatch);
       EXPECT_TRUE(has(refusal.what, "comes back on as many ranks as saved it")) << refusal.what;
+      EXPECT_TRUE(has(refusal.what, "protect it by callbacks with a redistribute")) << refusal.what;
     }
     EXPECT_EQ(ids, ids_were);
     EXPECT_EQ(counts, counts_were);

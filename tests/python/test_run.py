@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 from backstay import guard
 from backstay.job import Job
-from backstay.launch import Relay, Signals, newest_line
+from backstay.launch import GRACE, Relay, Signals, newest_line
 from backstay.mpirun import Launcher, find
 from writer import Checkpoint
 
@@ -457,6 +457,15 @@ def test_node_directory_that_another_job_holds_is_left_alone(tmp_path, app):
 
 
 @contextlib.contextmanager
+def held(directory, holder):
+    with open(directory / "lock", "w") as lock:
+        lock.write(holder)
+        lock.flush()
+        fcntl.fcntl(lock, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        yield
+
+
+@contextlib.contextmanager
 def another_job(directory):
     """Holds the directory as a job that was not started by `backstay run` does, and commits a line again and again."""
     directory.mkdir(parents=True)
@@ -470,10 +479,7 @@ def another_job(directory):
             with open(directory / "events.jsonl", "a") as file:
                 file.write('{"time": 0, "event": "commit", "level": "shared"}\n')
 
-    with open(directory / "lock", "w") as lock:
-        lock.write("program other, process 7 on host x, since today\n")
-        lock.flush()
-        fcntl.fcntl(lock, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+    with held(directory, "program other, process 7 on host x, since today\n"):
         thread = threading.Thread(target=commit)
         thread.start()
         try:
@@ -505,6 +511,22 @@ def test_job_whose_directory_is_free_a_moment_after_its_end_is_launched_again(tm
         other.close()
         _, err = process.communicate(timeout=LIMIT)
     assert len(events(tmp_path, "launch")) == 2 and "in use" not in err
+
+
+def test_lock_that_a_lost_node_of_this_job_seems_to_hold_is_waited_for(tmp_path, app):
+    """A file system keeps the lock of a node that is gone until it has missed it."""
+    with contextlib.ExitStack() as other:
+        process = start(tmp_path, "-n", 1, "--relaunch", 1, "--kill", "0@20", "--", app, 30)
+        assert wait_until(lambda: (tmp_path / "ck" / "events.jsonl").exists() and events(tmp_path, "launch"))
+        holder = f"program app, process 7 on host x, since today\nrun {events(tmp_path, 'launch')[0]['run']}\n"
+        other.enter_context(held(tmp_path / "ck", holder))
+        assert wait_until(lambda: events(tmp_path, "exit"))
+        time.sleep(2 * GRACE)
+        assert len(events(tmp_path, "launch")) == 1
+        other.close()
+        _, err = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0 and len(events(tmp_path, "launch")) == 2, err
+    assert "is still that of a process of this job that was lost" in err and "waiting for it for up to 2" in err
 
 
 def refused(tmp_path, app):

@@ -483,6 +483,28 @@ def test_random_numbers_go_on_as_they_would_have(start, make):
     assert draw(rng) == expected
 
 
+@pytest.mark.skipif(
+    np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="this NumPy cannot put back what spawn() made"
+)
+@pytest.mark.parametrize("seed", [5, [np.uint32(5), 6], None])
+@pytest.mark.parametrize("more", [0, 1, 3])
+def test_generators_that_others_make_after_a_resume_are_those_of_then(start, seed, more):
+    """In another process, which has made none or fewer, or in the same, which has made more."""
+    rng = np.random.default_rng(seed)
+    rng.spawn(2)
+    run = start()
+    run.protect_rng("rng", rng)
+    save(run)
+    expected = [made.random() for made in (*rng.spawn(2), rng)]
+    run.close()
+    again = start()
+    rng = np.random.default_rng(seed)
+    rng.spawn(more) if more else None
+    again.protect_rng("rng", rng)
+    assert again.resume()
+    assert [made.random() for made in (*rng.spawn(2), rng)] == expected
+
+
 # ---- the session ----------------------------------------------------------------------------------------------------
 
 
@@ -892,14 +914,14 @@ def test_failing_callback_is_said_and_the_run_goes_on(start):
 
     def saved():
         if broken[0]:
-            raise ValueError("not now")
+            raise ValueError("not \udce9")  # as of the name of a file that is no UTF-8
         return b"x"
 
     run = start()
     run.protect("tree", save=saved, load=lambda data: 1 / 0)
     save(run)
     assert run.status().failed == 1
-    assert "ValueError: not now" in run.status().last_error and "'tree'" in run.status().last_error
+    assert "ValueError: not \\udce9" in run.status().last_error and "'tree'" in run.status().last_error
     broken[0] = False
     save(run)
     refused(Code.user, run.resume, "ZeroDivisionError", "'tree'")

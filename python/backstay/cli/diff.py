@@ -35,7 +35,8 @@ def diff(
     as_json: common.JsonOption = False,
 ) -> None:
     """Without a tolerance elements are the same if their bits are. Blocks and lists are compared as global arrays, so
-    the numbers of ranks may differ. The exit status is 0 if all is the same, 1 if not, 2 if it cannot be told."""
+    the numbers of ranks may differ. The exit status is 0 if all is the same, 1 if something is not or cannot be
+    compared, 2 if a line cannot be read."""
     allowed = Tolerance(tolerance, absolute)
     try:
         left, right = common.Target(a, dir_option, None, level), common.Target(b, dir_option, None, level)

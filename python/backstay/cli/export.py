@@ -40,8 +40,8 @@ def export(
     as_json: common.JsonOption = False,
 ) -> None:
     """Blocks and lists come as one global array, with units and placement as attributes; what is private to several
-    ranks as /by_rank/00003/NAME. Every byte is checked on the way. A virtual file is made in no time and reads the
-    checkpoint's own files: it breaks when the line is pruned."""
+    ranks as /by_rank/00003/NAME. Every byte is checked on the way. A virtual file is made in no time, unchecked, and
+    reads the checkpoint's own files: it breaks when the line is pruned."""
     wanted = common.Target(target, dir_option, line_option, level)
 
     def work(line: Line):
