@@ -77,8 +77,7 @@ inline Placement block(Extents global, Extents lower, Extents upper) {
 inline Placement distributed_list() { return {Placement::Kind::distributed_list, {}, {}, {}}; }
 /// The same value on every rank. This is what a scalar without a placement is.
 inline Placement replicated() { return {Placement::Kind::replicated, {}, {}, {}}; }
-/// This rank's own. This is what memory of more than a value, a struct or an array of fixed length is without a
-/// placement.
+/// This rank's own. This is what a vector, a pointer, a pool or a cell list without a placement is.
 inline Placement rank_private() { return {}; }
 
 /// Memory of a region at one moment: `shape` elements at `data`, `strides` bytes apart.

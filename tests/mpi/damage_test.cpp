@@ -11,7 +11,7 @@
 #include "support.h"
 
 namespace {
-/// This thread is given no memory of just so many bytes, once it has had that so often.
+/// This thread is once given no memory of so many bytes or more, when it has had that so often.
 thread_local std::size_t denied = 0, granted = 0;
 }  // namespace
 

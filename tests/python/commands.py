@@ -2,12 +2,14 @@
 
 import io
 import json
+import signal
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from unittest import mock
 
 from backstay.cli import main
+from backstay.launch import Signals
 
 
 @dataclass
@@ -24,8 +26,14 @@ class Ended:
 def backstay(*arguments, columns=200):
     out, err = io.StringIO(), io.StringIO()
     environment = {"COLUMNS": str(columns), "BACKSTAY_DIR": "", "NO_COLOR": "1", "TERM": "dumb"}
-    with mock.patch.dict("os.environ", environment), redirect_stdout(out), redirect_stderr(err):
-        status = main([str(argument) for argument in arguments])
+    # `backstay run` leaves signals ignored, as its process ends; this one starts those of other tests.
+    handlers = {number: signal.getsignal(number) for number in Signals.ASKED}
+    try:
+        with mock.patch.dict("os.environ", environment), redirect_stdout(out), redirect_stderr(err):
+            status = main([str(argument) for argument in arguments])
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     sys.stdout.flush()
     return Ended(status, out.getvalue(), err.getvalue())
 
