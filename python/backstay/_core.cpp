@@ -1,8 +1,8 @@
 // The C++ session for Python. backstay.session makes of it what users see; nothing else imports this module.
 //
-// The GIL: every call that may wait lets go of it, but for loop() and init(), which hold it behind the body. What the
-// library calls back on the program's thread (look, save, load) takes it again. The background thread knows nothing of
-// Python.
+// The GIL: every call that may wait lets go of it (init() does not wait in Python: with spares it is refused). What the
+// library calls back on the program's thread (look, save, load, the body of loop()) takes it again. The background
+// thread knows nothing of Python.
 #include <nanobind/nanobind.h>
 #include <nanobind/operators.h>
 #include <nanobind/stl/map.h>
@@ -11,11 +11,13 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -123,9 +125,31 @@ class PySession {
   template <class Body>
   auto call(const char* name, const Body& body) {
     require_no_call(name);
-    caller_ = PyThread_get_thread_ident();
-    const std::unique_ptr<unsigned long, void (*)(unsigned long*)> ended(&caller_, [](unsigned long* id) { *id = 0; });
+    const Changed called(caller_, PyThread_get_thread_ident());
     return run([&] { return without_gil(body); });
+  }
+
+  /// As call(), for a call that makes the session anew and runs a part of the program, which it calls by give_way().
+  template <class Body>
+  void call_around(const char* name, const Body& body) {
+    const Changed away(away_, true);
+    call(name, body);
+  }
+  /// Runs `body`, in which the session may be called, from code that holds no GIL.
+  template <class Body>
+  void give_way(const Body& body) {
+    const nb::gil_scoped_acquire gil;
+    const Changed back(away_, false);
+    const Changed ended(caller_, 0UL);
+    body();
+  }
+  /// Gives `body()`, which only looks at the session, or marks something in it. A thread that does so while another one
+  /// is in call_around() waits for that.
+  template <class Body>
+  auto look(const Body& body) {
+    while (away_ && caller_ != PyThread_get_thread_ident())
+      without_gil([] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
+    return body(get());
   }
 
   void protect(RegionSpec spec);
@@ -150,6 +174,20 @@ class PySession {
   }
 
  private:
+  /// As long as this is there. It comes and goes while the GIL is held.
+  template <class T>
+  class Changed {
+   public:
+    Changed(T& what, T now) : what_(what), before_(std::exchange(what, now)) {}
+    ~Changed() { what_ = before_; }
+    Changed(const Changed&) = delete;
+    Changed& operator=(const Changed&) = delete;
+
+   private:
+    T& what_;
+    T before_;
+  };
+
   /// Runs `body`; what ask() kept meanwhile comes out at its end.
   template <class Body>
   auto run(const Body& body) {
@@ -173,6 +211,7 @@ class PySession {
 
   std::unique_ptr<Session> session_;
   unsigned long caller_ = 0;  // the thread that is in a call(); 0: none
+  bool away_ = false;         // and that is a call_around(), outside of the program's part
   std::exception_ptr kept_;   // a KeyboardInterrupt or the like that left a callback
 };
 
@@ -277,15 +316,19 @@ void init(PySession& self, const nb::object& phase) {
 void loop(PySession& self, const nb::object& body, const nb::object& rolled_back) {
   self.require_no_call("loop()");
   Session& session = self.get();
-  session.loop([&] {
-    std::optional<std::string> why;
-    try {
-      body();
-    } catch (const nb::python_error& e) {
-      if (!e.matches(rolled_back)) throw;
-      why = nb::str(e.value()).c_str();
-    }
-    if (why && !self.closed()) session.rollback(*why);
+  self.call_around("loop()", [&] {
+    session.loop([&] {
+      std::optional<std::string> why;
+      self.give_way([&] {
+        try {
+          body();
+        } catch (const nb::python_error& e) {
+          if (!e.matches(rolled_back)) throw;
+          why = nb::str(e.value()).c_str();
+        }
+      });
+      if (why && !self.closed()) session.rollback(*why);
+    });
   });
 }
 
@@ -323,8 +366,8 @@ auto verify(PySession& self) {
   return std::tuple(v.lines, v.segments, damage);
 }
 
-auto status(const PySession& self) {
-  const auto s = self.get().status();
+auto status(PySession& self) {
+  const auto s = self.look([](Session& session) { return session.status(); });
   return std::tuple(s.calls, s.taken, s.skipped, s.committed, s.failed, s.in_flight, s.newest_line, s.blocked_seconds,
                     s.staging_bytes, text_of(s.last_error), s.left_out_bytes);
 }
@@ -410,9 +453,13 @@ std::uintptr_t value_of(Handle handle) {
 }
 
 /// The value of the MPI_Comm that the program is to use.
-std::uintptr_t comm_of(const PySession& self) { return value_of(self.get().comm()); }
+std::uintptr_t comm_of(PySession& self) {
+  return value_of(self.look([](Session& session) { return session.comm(); }));
+}
 
-void include(PySession& self, std::uintptr_t made) { self.get().include(handle_of<MPI_Comm>(made)); }
+void include(PySession& self, std::uintptr_t made) {
+  self.look([&](Session& session) { session.include(handle_of<MPI_Comm>(made)); });
+}
 
 /// `handle`: the value of an MPI_Comm, as mpi4py gives it.
 PySession* open_comm(std::uintptr_t handle, const Options& options) {
@@ -524,8 +571,8 @@ void add_session(nb::module_& m) {
       .def("close", &PySession::close)
       .def("leave", &PySession::leave)
       .def_prop_ro("closed", &PySession::closed)
-      .def_prop_ro("rank", [](const PySession& self) { return self.get().rank(); })
-      .def_prop_ro("size", [](const PySession& self) { return self.get().size(); })
+      .def_prop_ro("rank", [](PySession& self) { return self.look([](Session& session) { return session.rank(); }); })
+      .def_prop_ro("size", [](PySession& self) { return self.look([](Session& session) { return session.size(); }); })
       .def("protect_memory", protect_memory)
       .def("protect_moving", protect_moving)
       .def("protect_callbacks", protect_callbacks, nb::arg(), nb::arg(), nb::arg(), nb::arg().none())
@@ -542,7 +589,7 @@ void add_session(nb::module_& m) {
            [](PySession& self, const std::vector<std::string>& regions) {
              self.call("save_only()", [&] { self.get().save_only(regions); });
            })
-      .def("replaying", [](const PySession& self) { return self.get().replaying(); })
+      .def("replaying", [](PySession& self) { return self.look([](Session& session) { return session.replaying(); }); })
       .def("kept", kept)
       .def("init", init)
       .def("loop", loop)
@@ -550,7 +597,7 @@ void add_session(nb::module_& m) {
       .def("wait", [](PySession& self) { self.call("wait()", [&] { self.get().wait(); }); })
       .def("verify", verify)
       .def("prune", [](PySession& self, int count) { self.call("prune()", [&] { self.get().prune(count); }); })
-      .def("stopping", [](const PySession& self) { return self.get().stopping(); })
+      .def("stopping", [](PySession& self) { return self.look([](Session& session) { return session.stopping(); }); })
       .def("status", status);
   m.def("set_caller", backstay::check::set_caller);
   m.def("open_alone", open_alone, nb::rv_policy::take_ownership);

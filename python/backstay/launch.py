@@ -284,7 +284,8 @@ class FirstEnd:
 
 def is_of_late_ranks(output: bytes) -> bool:
     """The session says nothing here but that ranks wait: no sign that the job goes on."""
-    return all(b"backstay" in line and b": a rank has not come for" in line for line in output.split(b"\n") if line)
+    says = (b": a rank has not come for", b": a rank has been busy for")
+    return all(b"backstay" in line and any(it in line for it in says) for line in output.split(b"\n") if line)
 
 
 class Relay:

@@ -379,6 +379,7 @@ Result<std::vector<std::int64_t>> Engine::finish_meeting(comm::PendingMax& meeti
 /// for calls that wait for storage, which is bounded, while the wait for ranks is not.
 Result<void> Engine::meet(std::optional<Meeting> meeting) {
   call_began_ = monotonic();
+  all_have_come_ = false;
   if (meeting == Meeting::close)
     give_up_undecided();
   else
@@ -386,6 +387,7 @@ Result<void> Engine::meet(std::optional<Meeting> meeting) {
   if (apart_) return *apart_;
   BACKSTAY_TRY(finish_agreement());
   if (meeting) BACKSTAY_TRY(come_to(*meeting));
+  all_have_come_ = meeting.has_value();
   say_that_all_have_come();
   return {};
 }
@@ -444,10 +446,15 @@ Result<void> Engine::drain() {
 
 void Engine::tell_who_is_late() {
   late_said_ = true;
-  if (hooks_.say_of_others)
-    hooks_.say_of_others(cat("a rank has not come for ", human_seconds(monotonic() - call_began_),
-                             ": the others wait for it in a call of backstay, which every rank must make equally often",
-                             hooks_.why_late ? hooks_.why_late() : ""));
+  if (!hooks_.say_of_others) return;
+  const std::string time = human_seconds(monotonic() - call_began_);
+  hooks_.say_of_others(
+      all_have_come_
+          ? cat("a rank has been busy for ", time, " in a call of backstay that all have come to, and the others wait ",
+                "for it: it reads, writes or rebuilds its part of lines, or its storage is stuck")
+          : cat("a rank has not come for ", time,
+                ": the others wait for it in a call of backstay, which every rank must make equally often",
+                hooks_.why_late ? hooks_.why_late() : ""));
 }
 
 void Engine::tell_what_is_stuck() {

@@ -273,6 +273,7 @@ class Engine {
   bool all_wait_to_end_ = false;                ///< and it was that of close()
   std::optional<Failure> apart_;                ///< ranks have come for different things
   bool may_be_in_flight_ = false;               ///< something, on some rank; the same on every rank
+  bool all_have_come_ = false;                  ///< to this call, as was found
   bool late_said_ = false;                      ///< and not yet that all have come
   std::set<std::pair<int, int>> missing_said_;  ///< (level, server): stores that are done without
   bool stuck_said_ = false;                     ///< of what the background has in hand

@@ -58,6 +58,35 @@ TEST_F(EngineTest, a_rank_that_is_late_is_waited_for_and_nothing_is_lost) {
   }
 }
 
+TEST_F(EngineTest, a_rank_that_puts_its_part_back_for_long_is_said_to_be_busy) {
+  write(3, {level(LevelKind::shared)}, {1});
+  std::array<std::vector<std::string>, 3> said;
+  comm::run_ranks(
+      3,
+      [&](comm::Comm& comm) {
+        const auto me = static_cast<std::size_t>(comm.rank());
+        Rank rank(
+            comm, dir_, {level(LevelKind::shared)}, 2, [](EngineConfig& config) { config.timeout = short_timeout; },
+            &said[me]);
+        if (comm.rank() == 1) {
+          auto spec = rank.engine->regions().specs().front();
+          spec.delivered = [] { std::this_thread::sleep_for(4 * short_timeout); };
+          ASSERT_TRUE(rank.engine->regions().remove(spec.name).ok());
+          ASSERT_TRUE(rank.engine->regions().add(spec).ok());
+        }
+        const auto found = rank.engine->resume();
+        ASSERT_TRUE(found.ok()) << found.failure().what;
+        EXPECT_TRUE(rank.engine->wait().ok());
+      },
+      short_timeout);
+  for (const std::size_t me : {0, 2}) {
+    ASSERT_GE(said[me].size(), 2U);
+    EXPECT_NE(said[me].front().find("a rank has been busy for"), std::string::npos) << said[me].front();
+    EXPECT_NE(said[me].back().find("all ranks have come"), std::string::npos) << said[me].back();
+  }
+  EXPECT_TRUE(said[1].empty()) << said[1].front();
+}
+
 TEST_F(EngineTest, a_rank_that_closes_while_others_go_on_keeps_nobody_waiting) {
   comm::run_ranks(3, [&](comm::Comm& comm) {
     Rank rank(comm, dir_, {level(LevelKind::shared)});

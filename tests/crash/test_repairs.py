@@ -620,6 +620,66 @@ def test_a_program_in_python_goes_on_with_a_spare_or_with_fewer_ranks(tmp_path, 
     assert "launch 2" not in ended.stderr
 
 
+THREADS = """
+import sys, threading, time
+from pathlib import Path
+import backstay
+
+here = Path(sys.argv[1])
+run = backstay.Session()
+state = run.state(step=0)
+
+def until(path):
+    for _ in range(2000):
+        if path.exists():
+            return
+        time.sleep(0.01)
+    raise TimeoutError(path)
+
+def ask():
+    until(here / "left")
+    time.sleep(0.5)  # rank 0 is in loop() by then, and waits for rank 1
+    try:
+        run.wait()
+    except backstay.Error as error:
+        print("refused", error, flush=True)
+    (here / "served").touch()
+    print("size", run.size, run.status().failed, flush=True)
+
+threads = [threading.Thread(target=ask)] if run.rank == 0 else []
+for thread in threads:
+    thread.start()
+
+def body():
+    run.resume()
+    while state.step < 50:
+        run.checkpoint()
+        state.step += 1
+    if run.rank == 0:
+        (here / "left").touch()
+    else:
+        until(here / "served")
+
+run.loop(body)
+for thread in threads:
+    thread.join()
+if run.rank == 0:
+    print("done")
+run.close()
+"""
+
+
+@needs_ulfm
+def test_threads_of_a_program_in_python_run_while_its_loop_waits_for_others(tmp_path):
+    pytest.importorskip("mpi4py")
+    (tmp_path / "app.py").write_text(THREADS)
+    program = {"program": sys.executable, "words": (tmp_path / "app.py", tmp_path), "levels": "shared"}
+    ended = run(tmp_path, "-n", 2, "--spares", 1, "--relaunch", 0, "--kill", "1@20", every=5, **program)
+    assert ended.returncode == 0 and "done" in ended.stdout, ended.stderr
+    assert "refused wait() was called while another thread is in a call of this session" in ended.stdout
+    assert "size 2 0" in ended.stdout
+
+
 @needs_ulfm
 def test_a_program_in_c_goes_on_with_a_spare_and_then_with_fewer_ranks(tmp_path):
     program = {"program": PLACER, "words": ("400",), "every": 5}
