@@ -117,6 +117,7 @@ class History:
             "failures": [asdict(loss) for loss in self.losses],
             "checkpoints": [asdict(commit) for commit in self.commits],
             "given_up": self.given_up,
+            "starts": [{"time": time, "call": call} for time, call in self.starts],
         }
 
 

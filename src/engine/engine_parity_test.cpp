@@ -141,6 +141,29 @@ TEST_F(EngineTest, lost_nodes_come_back_from_parity_and_are_protected_again) {
   }
 }
 
+/// As files, which level memory has, too.
+TEST_F(EngineTest, parity_takes_p_parts_of_what_a_group_of_p_and_n_minus_p_has) {
+  constexpr std::size_t cells = 300'000;
+  for (const auto& how : {Parity{4, 4, 3, 1}, {4, 4, 2, 2}, {8, 8, 7, 1}, {8, 8, 6, 2}}) {
+    fs::remove_all(dir_);
+    comm::run_ranks(how.ranks, [&](comm::Comm& comm) {
+      Rank rank(comm, dir_, {with_parity(LevelKind::local, how.k, how.p)}, how.nodes);
+      std::vector<double> more(cells, comm.rank());
+      rank.add("more", more, rank_private());
+      rank.write(1);
+      EXPECT_EQ(rank.trouble, "");
+    });
+    double data = 0, parity = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(dir_)) {
+      if (entry.path().extension() == ".h5") data += static_cast<double>(entry.file_size());
+      if (entry.path().filename().string().starts_with("parity-")) parity += static_cast<double>(entry.file_size());
+    }
+    EXPECT_GT(data, 8.0 * cells * how.ranks);
+    const double share = static_cast<double>(how.p) / how.k;  // of n = k + p members
+    EXPECT_NEAR(parity / data, share, 0.03 * share) << how.k << " and " << how.p;
+  }
+}
+
 TEST_F(EngineTest, groups_of_any_shape_give_lost_nodes_back) {
   for (const auto& how : {Parity{3, 3, 2, 1}, {7, 3, 2, 1}, {5, 5, 3, 2}, {6, 2, 1, 1}, {8, 8, 7, 1}, {7, 4, 2, 2}})
     for (int lost = 0; lost < how.nodes; ++lost) {

@@ -28,7 +28,10 @@ def run_campaign(large: bool, seed: int) -> Outcome:
         for what, count in re.findall(r"([a-z ]+): (\d+)", line):
             ends[what.strip()] = ends.get(what.strip(), 0) + int(count)
     told = ", ".join(f"{what}: {count}" for what, count in ends.items())
-    outcome = Outcome(f"{each * LEVELS} jobs of 4 ranks on damaged files of {LEVELS} levels and layouts; {told}")
+    outcome = Outcome(
+        f"{each * LEVELS} damages to files of {LEVELS} levels and layouts, each met by a job of 4 ranks; "
+        f"of those that count {told}"
+    )
     # Each is named where it fails, and once more at the end.
     outcome.found = list(
         dict.fromkeys(re.findall(r"^\[  FAILED  \] (flips\S*|/flips\S*), where.*$", ended.stdout, re.M))

@@ -206,6 +206,19 @@ def test_two_groups_of_one_level_that_are_hit_at_once_are_both_rebuilt(tmp_path,
     assert f"at level {level}: rebuilding rank 2, rank 3 from parity" in ended.stderr, ended.stderr
 
 
+@needs_ulfm
+@pytest.mark.parametrize("level", ["memory", "local"])
+def test_three_members_of_a_group_that_are_lost_at_once_are_rebuilt_from_three_parities(tmp_path, level):
+    plain = result(run(tmp_path / "a", "-n", 5, levels="memory", every=1000000, words=("100",)))
+    ended = run(
+        tmp_path / "b", *("-n", 5, "--spares", 3, "--nodes", 8, "--kill", "node0@31,node2@31,node3@31"), words=("100",),
+        levels=level, every=4, **{f"{level}__redundancy": "rs(2,3)"},
+    )  # fmt: skip
+    assert result(ended) == plain and "launch 2" not in ended.stderr, ended.stderr
+    assert sum(event["lost"] for event in events(tmp_path / "b", "repair")) == 3, ended.stderr
+    assert f"at level {level}: rebuilding rank 0, rank 2, rank 3 from parity" in ended.stderr, ended.stderr
+
+
 RACKS = {"levels": "local", "local__redundancy": "rs(2,1)", "every": 5}
 
 
@@ -378,6 +391,28 @@ def test_without_a_spare_left_what_memory_holds_is_saved_before_the_end(tmp_path
     assert saved["line"] == events(tmp_path, "resume")[-1]["line"] and saved["bytes"] > 0, saved
     found = subprocess.run([*COMMAND, "verify", tmp_path / "ck"], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
+
+
+@needs_ulfm
+@pytest.mark.parametrize(("rank", "call"), [(2, 0), (2, 4), (0, 20), (0, 32)])
+def test_a_loss_while_what_memory_holds_is_saved_leaves_the_lines_that_are_there(
+    tmp_path, monkeypatch, undisturbed, rank, call
+):
+    """`call`: of who dies, on a file below the directory of level shared. Rank 2 has none there before the line's."""
+    faulty = {"UNDER": tmp_path / "ck" / "shared", "RANK": rank, "KIND": "dies", "FROM": call, "COUNT": 1}
+    with monkeypatch.context() as faults:
+        faults.setenv("LD_PRELOAD", str(BUILD / "libfaulty_system.so"))
+        for name, value in faulty.items():
+            faults.setenv(f"FAULTY_{name}", str(value))
+        ended = run(
+            tmp_path, *("-n", 4, "--spares", 1, "--nodes", 5, "--kill", "1@30,3@60"), levels="memory,shared",
+            memory__every=5, memory__redundancy="rs(2,2)", shared__every=1000000,
+        )  # fmt: skip
+    assert result(ended) == undisturbed, ended.stderr
+    assert "launch 2" in ended.stderr and "was saved at level shared before the end" not in ended.stderr, ended.stderr
+    assert "no spare is left to take the place" in ended.stderr
+    found = subprocess.run([*COMMAND, "verify", tmp_path / "ck"], capture_output=True, text=True, check=False)
+    assert "damaged" not in found.stdout + found.stderr, found.stdout + found.stderr
 
 
 @needs_ulfm
@@ -618,6 +653,50 @@ def test_a_program_in_python_goes_on_with_a_spare_or_with_fewer_ranks(tmp_path, 
     assert result(ended, "sum") == result(alone, "sum"), ended.stderr
     assert result(ended, "ranks") == ("2" if how == "shrink" else "3")
     assert "launch 2" not in ended.stderr
+
+
+ROLLS_BACK = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+import backstay
+from mpi4py import MPI
+
+dies, mark = int(sys.argv[1]), Path(sys.argv[2])
+with backstay.Session() as run:
+    u = np.arange(1000.0) + run.rank
+    state = run.state(step=0)
+    run.protect("u", u)
+    def body():
+        run.resume()
+        while state.step < 60:
+            run.checkpoint()
+            u[:] = 3 * u % 1009 + run.comm.allreduce(float(u[0]))
+            state.step += 1
+            if state.step == 30 and not mark.exists():
+                run.comm.Barrier()
+                if run.rank == dies:
+                    mark.touch()
+                    os.kill(os.getpid(), signal.SIGKILL)
+                run.rollback("to see what it does")
+    run.loop(body)
+    total = run.comm.allreduce(float(u.sum()))
+    if run.rank == 0:
+        print("sum", total)
+"""
+
+
+@needs_ulfm
+@pytest.mark.parametrize("dies", [0, 2])
+def test_a_rank_that_is_lost_while_the_others_roll_back_is_replaced(tmp_path, dies):
+    program = of_python(tmp_path, ROLLS_BACK, every=4, levels="shared")
+    (script,) = program.pop("words")
+    (tmp_path / "never").touch()
+    alone = run(tmp_path / "a", "-n", 3, **program, words=(script, 9, tmp_path / "never"))
+    ended = run(tmp_path / "b", "-n", 3, "--spares", 1, **program, words=(script, dies, tmp_path / "mark"))
+    assert result(ended, "sum") == result(alone, "sum"), ended.stderr
+    assert dies == 0 or "rolled back: to see what it does" in ended.stderr, ended.stderr  # which rank 0 says
+    assert f"rank {dies} was lost; spare 3" in ended.stderr and "launch 2" not in ended.stderr, ended.stderr
 
 
 THREADS = """

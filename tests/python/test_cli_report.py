@@ -50,6 +50,7 @@ def test_losses_are_told_with_what_they_cost(tmp_path):
     assert replaced["what"] == "2 ranks lost" and replaced["how"] == "replaced by spares, resumed from line 3"
     assert replaced["stood_still"] == 1 and replaced["lost_work"] == 1.5
     assert (report["stood_still"], report["lost_work"]) == (4, 16.5)
+    assert [(start["time"], start["call"]) for start in report["starts"]] == [(1, 0), (28, 10), (39.5, 20)]
     local, shared = report["levels"]
     assert (local["lines"], local["bytes"], local["bytes_per_second"], local["given_up"]) == (3, 3000, 1000, 0)
     assert (shared["lines"], shared["bytes_per_second"], shared["given_up"]) == (1, 2000, 1)
