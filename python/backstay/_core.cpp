@@ -11,13 +11,11 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -75,6 +73,19 @@ auto without_gil(const Body& body) {
   return body();
 }
 
+/// Runs `body` where the scope ends.
+template <class Body>
+class AtEnd {
+ public:
+  explicit AtEnd(Body body) : body_(std::move(body)) {}
+  ~AtEnd() { body_(); }
+  AtEnd(const AtEnd&) = delete;
+  AtEnd& operator=(const AtEnd&) = delete;
+
+ private:
+  Body body_;
+};
+
 /// How session.py gives memory: address of the first element, shape, strides in bytes.
 using Memory = std::tuple<std::uintptr_t, Extents, Extents>;
 View view_of(const Memory& memory) {
@@ -113,43 +124,68 @@ class PySession {
   /// Refuses the call `name` while another is under way. Needs the GIL, as call() does.
   void require_no_call(const char* name) const {
     require_outside_of(!closed() && backstay::detail::Scopes::is_calling_back(*session_), name);
-    if (caller_ == 0) return;
+    const auto me = PyThread_get_thread_ident();
+    // Between two runs of a body there are the destructors of what the first one has left.
+    if (caller_ == 0 || (caller_ == me && away_ == me)) return;
     throw Error(Code::invalid_argument,
-                caller_ == PyThread_get_thread_ident()
+                caller_ == me
                     ? backstay::cat(name, " was called from within checkpoint() or resume(): a callback may not")
                     : backstay::cat(name, " was called while another thread is in a call of this session: one thread ",
                                     "at a time may, so have them share a threading.Lock"));
+  }
+
+  /// For what else marks something in the session.
+  void require_nobody_away(const char* name) const {
+    if (away_ != 0 && away_ != PyThread_get_thread_ident()) require_no_call(name);
   }
 
   /// Runs `body`, a call that may wait, without the GIL.
   template <class Body>
   auto call(const char* name, const Body& body) {
     require_no_call(name);
-    const Changed called(caller_, PyThread_get_thread_ident());
+    const auto me = PyThread_get_thread_ident();
+    const AtEnd ended([&, before = std::exchange(caller_, me)] {
+      if (caller_ == me) caller_ = before;  // else a body of loop() has ended meanwhile
+    });
     return run([&] { return without_gil(body); });
   }
 
-  /// As call(), for a call that makes the session anew and runs a part of the program, which it calls by give_way().
+  /// As call(), for loop(), which makes the session anew, and runs a part of the program by give_way().
   template <class Body>
   void call_around(const char* name, const Body& body) {
-    const Changed away(away_, true);
-    call(name, body);
+    require_no_call(name);
+    note_what_is_seen();
+    const AtEnd back([this, before = std::exchange(away_, PyThread_get_thread_ident())] { away_ = before; });
+    const AtEnd ended([this, before = std::exchange(caller_, away_)] { caller_ = before; });
+    run([&] { without_gil(body); });
   }
   /// Runs `body`, in which the session may be called, from code that holds no GIL.
   template <class Body>
   void give_way(const Body& body) {
     const nb::gil_scoped_acquire gil;
-    const Changed back(away_, false);
-    const Changed ended(caller_, 0UL);
+    const AtEnd back([this, before = std::exchange(away_, 0)] {
+      note_what_is_seen();
+      away_ = before;
+    });
+    const AtEnd ended([this, before = std::exchange(caller_, 0)] { caller_ = before; });
     body();
   }
-  /// Gives `body()`, which only looks at the session, or marks something in it. A thread that does so while another one
-  /// is in call_around() waits for that.
-  template <class Body>
-  auto look(const Body& body) {
-    while (away_ && caller_ != PyThread_get_thread_ident())
-      without_gil([] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
-    return body(get());
+
+  /// What can be asked of a session at any time.
+  struct Seen {
+    int rank = 0, size = 1;
+    bool stopping = false, replaying = false;
+    backstay::Status status;
+#if BACKSTAY_HAVE_MPI
+    MPI_Comm comm = MPI_COMM_NULL;
+#endif
+  };
+  /// What `ask` gives. While another thread is in the library's part of loop(), as it was when that began: the session
+  /// is being made anew there, and who asks must not wait, as that part may wait for an answer of his.
+  template <class T, class Ask>
+  T look(T Seen::* known, const Ask& ask) const {
+    Session& session = get();
+    return away_ != 0 && away_ != PyThread_get_thread_ident() ? seen_.*known : ask(session);
   }
 
   void protect(RegionSpec spec);
@@ -161,6 +197,8 @@ class PySession {
   template <class Body>
   auto ask(const Body& body) {
     const nb::gil_scoped_acquire gil;
+    const AtEnd back([this, before = away_] { away_ = before; });
+    if (away_ == PyThread_get_thread_ident()) away_ = 0;  // what `body` asks of the session is as it is now
     try {
       return body();
     } catch (const nb::python_error& e) {
@@ -174,19 +212,16 @@ class PySession {
   }
 
  private:
-  /// As long as this is there. It comes and goes while the GIL is held.
-  template <class T>
-  class Changed {
-   public:
-    Changed(T& what, T now) : what_(what), before_(std::exchange(what, now)) {}
-    ~Changed() { what_ = before_; }
-    Changed(const Changed&) = delete;
-    Changed& operator=(const Changed&) = delete;
-
-   private:
-    T& what_;
-    T before_;
-  };
+  void note_what_is_seen() {
+    if (closed()) return;
+    try {
+      seen_ = {session_->rank(), session_->size(), session_->stopping(), session_->replaying(), session_->status()};
+#if BACKSTAY_HAVE_MPI
+      seen_.comm = session_->comm();
+#endif
+    } catch (const Error&) {  // it has ended: there is nothing new to see
+    }
+  }
 
   /// Runs `body`; what ask() kept meanwhile comes out at its end.
   template <class Body>
@@ -210,8 +245,10 @@ class PySession {
   }
 
   std::unique_ptr<Session> session_;
-  unsigned long caller_ = 0;  // the thread that is in a call(); 0: none
-  bool away_ = false;         // and that is a call_around(), outside of the program's part
+  // Both change while the GIL is held.
+  unsigned long caller_ = 0;  // the thread that is in a call; 0: none
+  unsigned long away_ = 0;    // the thread that is in the library's part of call_around(), but for callbacks; 0: none
+  Seen seen_;                 // as away_ was set
   std::exception_ptr kept_;   // a KeyboardInterrupt or the like that left a callback
 };
 
@@ -314,7 +351,6 @@ void init(PySession& self, const nb::object& phase) {
 
 /// Runs `body` again for as long as it ends in the Python exception `rolled_back`.
 void loop(PySession& self, const nb::object& body, const nb::object& rolled_back) {
-  self.require_no_call("loop()");
   Session& session = self.get();
   self.call_around("loop()", [&] {
     session.loop([&] {
@@ -366,8 +402,8 @@ auto verify(PySession& self) {
   return std::tuple(v.lines, v.segments, damage);
 }
 
-auto status(PySession& self) {
-  const auto s = self.look([](Session& session) { return session.status(); });
+auto status(const PySession& self) {
+  const auto s = self.look(&PySession::Seen::status, [](Session& session) { return session.status(); });
   return std::tuple(s.calls, s.taken, s.skipped, s.committed, s.failed, s.in_flight, s.newest_line, s.blocked_seconds,
                     s.staging_bytes, text_of(s.last_error), s.left_out_bytes);
 }
@@ -453,12 +489,13 @@ std::uintptr_t value_of(Handle handle) {
 }
 
 /// The value of the MPI_Comm that the program is to use.
-std::uintptr_t comm_of(PySession& self) {
-  return value_of(self.look([](Session& session) { return session.comm(); }));
+std::uintptr_t comm_of(const PySession& self) {
+  return value_of(self.look(&PySession::Seen::comm, [](Session& session) { return session.comm(); }));
 }
 
 void include(PySession& self, std::uintptr_t made) {
-  self.look([&](Session& session) { session.include(handle_of<MPI_Comm>(made)); });
+  self.require_nobody_away("include()");
+  self.get().include(handle_of<MPI_Comm>(made));
 }
 
 /// `handle`: the value of an MPI_Comm, as mpi4py gives it.
@@ -571,8 +608,14 @@ void add_session(nb::module_& m) {
       .def("close", &PySession::close)
       .def("leave", &PySession::leave)
       .def_prop_ro("closed", &PySession::closed)
-      .def_prop_ro("rank", [](PySession& self) { return self.look([](Session& session) { return session.rank(); }); })
-      .def_prop_ro("size", [](PySession& self) { return self.look([](Session& session) { return session.size(); }); })
+      .def_prop_ro("rank",
+                   [](const PySession& self) {
+                     return self.look(&PySession::Seen::rank, [](Session& session) { return session.rank(); });
+                   })
+      .def_prop_ro("size",
+                   [](const PySession& self) {
+                     return self.look(&PySession::Seen::size, [](Session& session) { return session.size(); });
+                   })
       .def("protect_memory", protect_memory)
       .def("protect_moving", protect_moving)
       .def("protect_callbacks", protect_callbacks, nb::arg(), nb::arg(), nb::arg(), nb::arg().none())
@@ -589,7 +632,10 @@ void add_session(nb::module_& m) {
            [](PySession& self, const std::vector<std::string>& regions) {
              self.call("save_only()", [&] { self.get().save_only(regions); });
            })
-      .def("replaying", [](PySession& self) { return self.look([](Session& session) { return session.replaying(); }); })
+      .def("replaying",
+           [](const PySession& self) {
+             return self.look(&PySession::Seen::replaying, [](Session& session) { return session.replaying(); });
+           })
       .def("kept", kept)
       .def("init", init)
       .def("loop", loop)
@@ -597,7 +643,10 @@ void add_session(nb::module_& m) {
       .def("wait", [](PySession& self) { self.call("wait()", [&] { self.get().wait(); }); })
       .def("verify", verify)
       .def("prune", [](PySession& self, int count) { self.call("prune()", [&] { self.get().prune(count); }); })
-      .def("stopping", [](PySession& self) { return self.look([](Session& session) { return session.stopping(); }); })
+      .def("stopping",
+           [](const PySession& self) {
+             return self.look(&PySession::Seen::stopping, [](Session& session) { return session.stopping(); });
+           })
       .def("status", status);
   m.def("set_caller", backstay::check::set_caller);
   m.def("open_alone", open_alone, nb::rv_policy::take_ownership);

@@ -180,8 +180,8 @@ class Session:
     or a mapping of their true names (`options={"shared.layout": "one-file"}`); docs/options.md lists them.
 
     Opening, resume(), checkpoint(), wait(), verify(), prune() and close() are collective: every rank calls them, in the
-    same order. One thread at a time may call; other threads of Python run meanwhile (but not while loop() waits for
-    other ranks behind its body).
+    same order. One thread at a time may call; other threads of Python run meanwhile. What these ask of the session
+    (comm, rank, status()) while loop() waits behind its body is as it was when that ended.
     """
 
     def __init__(self, dir=None, comm=None, options: Optional[Mapping[str, Any]] = None, **more):

@@ -387,7 +387,6 @@ Result<void> Engine::meet(std::optional<Meeting> meeting) {
   if (apart_) return *apart_;
   BACKSTAY_TRY(finish_agreement());
   if (meeting) BACKSTAY_TRY(come_to(*meeting));
-  all_have_come_ = meeting.has_value();
   say_that_all_have_come();
   return {};
 }
@@ -404,7 +403,9 @@ Result<std::int64_t> Engine::meet_and_compare(Meeting meeting, std::int64_t in_f
   auto started = start_meeting(meeting, std::move(numbers), handed_over());
   if (!started) return started.failure();
   const auto met = finish_meeting(**started);
-  return met ? Result<std::int64_t>(met->front()) : met.failure();
+  if (!met) return met.failure();
+  all_have_come_ = true;
+  return met->front();
 }
 
 Result<void> Engine::come_to(Meeting meeting) {
@@ -414,6 +415,7 @@ Result<void> Engine::come_to(Meeting meeting) {
 }
 
 void Engine::announce_close(bool leaves) {
+  all_have_come_ = false;
   give_up_undecided();
   if (apart_ || !background_) return;
   const auto lines = leaves ? -1 : handed_over();

@@ -701,6 +701,7 @@ def test_a_rank_that_is_lost_while_the_others_roll_back_is_replaced(tmp_path, di
 
 THREADS = """
 import sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 import backstay
 
@@ -718,16 +719,20 @@ def until(path):
 def ask():
     until(here / "left")
     time.sleep(0.5)  # rank 0 is in loop() by then, and waits for rank 1
+    print("of", run.size, run.comm.size, flush=True)
     try:
         run.wait()
     except backstay.Error as error:
         print("refused", error, flush=True)
+    print("failed", run.status().failed, flush=True)
     (here / "served").touch()
-    print("size", run.size, run.status().failed, flush=True)
 
 threads = [threading.Thread(target=ask)] if run.rank == 0 else []
 for thread in threads:
     thread.start()
+# What a callback of loop() waits for may ask the session, too.
+pool = ThreadPoolExecutor(1)
+run.protect("pooled", save=lambda: pool.submit(lambda: bytes([run.rank])).result(), load=lambda _: None)
 
 def body():
     run.resume()
@@ -756,7 +761,69 @@ def test_threads_of_a_program_in_python_run_while_its_loop_waits_for_others(tmp_
     ended = run(tmp_path, "-n", 2, "--spares", 1, "--relaunch", 0, "--kill", "1@20", every=5, **program)
     assert ended.returncode == 0 and "done" in ended.stdout, ended.stderr
     assert "refused wait() was called while another thread is in a call of this session" in ended.stdout
-    assert "size 2 0" in ended.stdout
+    assert "of 2 2" in ended.stdout and "failed 0" in ended.stdout, ended.stdout
+
+
+LEAVES_BEHIND = """
+import os, signal, sys, threading, time
+from pathlib import Path
+import numpy as np
+import backstay
+
+mark = Path(sys.argv[1])
+run = backstay.Session()
+state = run.state(step=0)
+run.protect("asks", save=lambda: b"x", load=lambda _: print("loads on", run.rank, flush=True))
+bodies = 0
+
+class Field:
+    def __init__(self):
+        self.values = np.zeros(10)
+        run.protect("field", self.values)
+    def __del__(self):  # as the exception goes that a loss left the body with
+        run.unprotect("field")
+        print("unprotected", flush=True)
+
+def body():
+    global bodies
+    bodies += 1
+    field = Field() if bodies > 1 or mark.exists() else None
+    run.resume()
+    if field is None:
+        if run.rank == 0:
+            threading.Thread(target=run.wait).start()
+            time.sleep(1)
+            return  # while that waits
+        time.sleep(2)
+        run.wait()
+        time.sleep(0.5)
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    while state.step < 20:
+        run.checkpoint()
+        state.step += 1
+        if state.step == 10 and bodies < 4:
+            run.comm.Barrier()
+            if run.rank == 1 and not mark.with_name("again").exists():
+                mark.with_name("again").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            run.comm.Barrier()
+
+run.loop(body)
+print("done", flush=True)
+run.close()
+"""
+
+
+@needs_ulfm
+def test_what_a_body_in_python_leaves_behind_may_be_in_a_call_or_end_later(tmp_path):
+    program = of_python(tmp_path, LEAVES_BEHIND, every=5, levels="shared")
+    (script,) = program.pop("words")
+    flags = ("-n", 2, "--spares", 2, "--relaunch", 0)
+    ended = run(tmp_path, *flags, **program, words=(script, tmp_path / "mark"))
+    assert ended.returncode == 0 and ended.stdout.count("done") == 2, ended.stderr
+    assert "loads on 0" in ended.stdout and "unprotected" in ended.stdout, ended.stdout
+    assert "Exception ignored" not in ended.stderr, ended.stderr
 
 
 @needs_ulfm
