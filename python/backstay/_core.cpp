@@ -125,10 +125,11 @@ class PySession {
   void require_no_call(const char* name) const {
     require_outside_of(!closed() && backstay::detail::Scopes::is_calling_back(*session_), name);
     const auto me = PyThread_get_thread_ident();
-    // Between two runs of a body there are the destructors of what the first one has left.
-    if (caller_ == 0 || (caller_ == me && away_ == me)) return;
+    // In the library's part of its own loop() a thread runs the destructors of what a body has left.
+    const auto busy = caller_ == 0 && away_ != me ? away_ : caller_;
+    if (busy == 0) return;
     throw Error(Code::invalid_argument,
-                caller_ == me
+                busy == me
                     ? backstay::cat(name, " was called from within checkpoint() or resume(): a callback may not")
                     : backstay::cat(name, " was called while another thread is in a call of this session: one thread ",
                                     "at a time may, so have them share a threading.Lock"));
@@ -143,20 +144,18 @@ class PySession {
   template <class Body>
   auto call(const char* name, const Body& body) {
     require_no_call(name);
-    const auto me = PyThread_get_thread_ident();
-    const AtEnd ended([&, before = std::exchange(caller_, me)] {
-      if (caller_ == me) caller_ = before;  // else a body of loop() has ended meanwhile
-    });
+    caller_ = PyThread_get_thread_ident();
+    const AtEnd ended([this] { caller_ = 0; });
     return run([&] { return without_gil(body); });
   }
 
-  /// As call(), for loop(), which makes the session anew, and runs a part of the program by give_way().
+  /// As call(), for loop(), which makes the session anew, and runs a part of the program by give_way(). A call of
+  /// another thread may go on when that ends.
   template <class Body>
   void call_around(const char* name, const Body& body) {
     require_no_call(name);
     note_what_is_seen();
     const AtEnd back([this, before = std::exchange(away_, PyThread_get_thread_ident())] { away_ = before; });
-    const AtEnd ended([this, before = std::exchange(caller_, away_)] { caller_ = before; });
     run([&] { without_gil(body); });
   }
   /// Runs `body`, in which the session may be called, from code that holds no GIL.
@@ -167,7 +166,6 @@ class PySession {
       note_what_is_seen();
       away_ = before;
     });
-    const AtEnd ended([this, before = std::exchange(caller_, 0)] { caller_ = before; });
     body();
   }
 
@@ -219,7 +217,7 @@ class PySession {
 #if BACKSTAY_HAVE_MPI
       seen_.comm = session_->comm();
 #endif
-    } catch (const Error&) {  // it has ended: there is nothing new to see
+    } catch (const std::exception&) {  // it has ended, or there is no memory: nothing new is seen
     }
   }
 
@@ -246,7 +244,7 @@ class PySession {
 
   std::unique_ptr<Session> session_;
   // Both change while the GIL is held.
-  unsigned long caller_ = 0;  // the thread that is in a call; 0: none
+  unsigned long caller_ = 0;  // the thread that is in a call(); 0: none
   unsigned long away_ = 0;    // the thread that is in the library's part of call_around(), but for callbacks; 0: none
   Seen seen_;                 // as away_ was set
   std::exception_ptr kept_;   // a KeyboardInterrupt or the like that left a callback

@@ -181,7 +181,8 @@ class Session:
 
     Opening, resume(), checkpoint(), wait(), verify(), prune() and close() are collective: every rank calls them, in the
     same order. One thread at a time may call; other threads of Python run meanwhile. What these ask of the session
-    (comm, rank, status()) while loop() waits behind its body is as it was when that ended.
+    (comm, rank, status()) while loop() waits behind its body is as it was when that ended. With spares they must not be
+    inside MPI then (docs/limitations.md).
     """
 
     def __init__(self, dir=None, comm=None, options: Optional[Mapping[str, Any]] = None, **more):

@@ -92,6 +92,8 @@ Result<void> Engine::open() {
   note_lines(*inventory);
   groups_.app().wait_for_all([this] { tell_who_is_late(); });
   groups_.background().wait_for_all({});
+  call_began_ = monotonic();
+  all_have_come_ = true;
   start_background();
   return {};
 }
@@ -415,6 +417,7 @@ Result<void> Engine::come_to(Meeting meeting) {
 }
 
 void Engine::announce_close(bool leaves) {
+  call_began_ = monotonic();
   all_have_come_ = false;
   give_up_undecided();
   if (apart_ || !background_) return;
