@@ -30,7 +30,7 @@ def run_campaign(large: bool, seed: int) -> Outcome:
     told = ", ".join(f"{what}: {count}" for what, count in ends.items())
     outcome = Outcome(
         f"{each * LEVELS} damages to files of {LEVELS} levels and layouts, each met by a job of 4 ranks; "
-        f"of those that count {told}"
+        f"of those that count: {told}"
     )
     # Each is named where it fails, and once more at the end.
     outcome.found = list(
