@@ -13,6 +13,7 @@
 
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -183,7 +184,7 @@ class PySession {
   template <class T, class Ask>
   T look(T Seen::* known, const Ask& ask) const {
     Session& session = get();
-    return away_ != 0 && away_ != PyThread_get_thread_ident() ? seen_.*known : ask(session);
+    return away_ != 0 && away_ != PyThread_get_thread_ident() ? seen_.*known : std::invoke(ask, session);
   }
 
   void protect(RegionSpec spec);
@@ -401,7 +402,7 @@ auto verify(PySession& self) {
 }
 
 auto status(const PySession& self) {
-  const auto s = self.look(&PySession::Seen::status, [](Session& session) { return session.status(); });
+  const auto s = self.look(&PySession::Seen::status, &Session::status);
   return std::tuple(s.calls, s.taken, s.skipped, s.committed, s.failed, s.in_flight, s.newest_line, s.blocked_seconds,
                     s.staging_bytes, text_of(s.last_error), s.left_out_bytes);
 }
@@ -487,9 +488,7 @@ std::uintptr_t value_of(Handle handle) {
 }
 
 /// The value of the MPI_Comm that the program is to use.
-std::uintptr_t comm_of(const PySession& self) {
-  return value_of(self.look(&PySession::Seen::comm, [](Session& session) { return session.comm(); }));
-}
+std::uintptr_t comm_of(const PySession& self) { return value_of(self.look(&PySession::Seen::comm, &Session::comm)); }
 
 void include(PySession& self, std::uintptr_t made) {
   self.require_nobody_away("include()");
@@ -606,14 +605,8 @@ void add_session(nb::module_& m) {
       .def("close", &PySession::close)
       .def("leave", &PySession::leave)
       .def_prop_ro("closed", &PySession::closed)
-      .def_prop_ro("rank",
-                   [](const PySession& self) {
-                     return self.look(&PySession::Seen::rank, [](Session& session) { return session.rank(); });
-                   })
-      .def_prop_ro("size",
-                   [](const PySession& self) {
-                     return self.look(&PySession::Seen::size, [](Session& session) { return session.size(); });
-                   })
+      .def_prop_ro("rank", [](const PySession& self) { return self.look(&PySession::Seen::rank, &Session::rank); })
+      .def_prop_ro("size", [](const PySession& self) { return self.look(&PySession::Seen::size, &Session::size); })
       .def("protect_memory", protect_memory)
       .def("protect_moving", protect_moving)
       .def("protect_callbacks", protect_callbacks, nb::arg(), nb::arg(), nb::arg(), nb::arg().none())
@@ -631,9 +624,7 @@ void add_session(nb::module_& m) {
              self.call("save_only()", [&] { self.get().save_only(regions); });
            })
       .def("replaying",
-           [](const PySession& self) {
-             return self.look(&PySession::Seen::replaying, [](Session& session) { return session.replaying(); });
-           })
+           [](const PySession& self) { return self.look(&PySession::Seen::replaying, &Session::replaying); })
       .def("kept", kept)
       .def("init", init)
       .def("loop", loop)
@@ -641,10 +632,7 @@ void add_session(nb::module_& m) {
       .def("wait", [](PySession& self) { self.call("wait()", [&] { self.get().wait(); }); })
       .def("verify", verify)
       .def("prune", [](PySession& self, int count) { self.call("prune()", [&] { self.get().prune(count); }); })
-      .def("stopping",
-           [](const PySession& self) {
-             return self.look(&PySession::Seen::stopping, [](Session& session) { return session.stopping(); });
-           })
+      .def("stopping", [](const PySession& self) { return self.look(&PySession::Seen::stopping, &Session::stopping); })
       .def("status", status);
   m.def("set_caller", backstay::check::set_caller);
   m.def("open_alone", open_alone, nb::rv_policy::take_ownership);

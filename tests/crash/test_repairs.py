@@ -194,29 +194,22 @@ def test_two_parities_over_racks_beside_one_over_nodes_bear_the_loss_of_two_rack
 
 @needs_ulfm
 @pytest.mark.parametrize("level", ["memory", "local"])
-def test_two_groups_of_one_level_that_are_hit_at_once_are_both_rebuilt(tmp_path, level):
-    """Ranks 0, 2 and 4 are one group of three, 1, 3 and 5 the other."""
-    plain = result(run(tmp_path / "a", "-n", 6, levels="memory", every=1000000, words=("100",)))
+@pytest.mark.parametrize(
+    ("size", "redundancy", "lost"),
+    [(6, "rs(2,1)", (2, 3)), (5, "rs(2,3)", (0, 2, 3))],  # of 6 ranks 0, 2 and 4 are one group, and the others one
+    ids=["two_groups", "three_of_one_group"],
+)
+def test_members_that_are_lost_at_once_are_rebuilt_together(tmp_path, level, size, redundancy, lost):
+    plain = result(run(tmp_path / "a", "-n", size, levels="memory", every=1000000, words=("100",)))
+    kills = ",".join(f"node{node}@31" for node in lost)
     ended = run(
-        tmp_path / "b", *("-n", 6, "--spares", 2, "--nodes", 8, "--kill", "node2@31,node3@31"), words=("100",),
-        levels=level, every=4, **{f"{level}__redundancy": "rs(2,1)"},
+        tmp_path / "b", *("-n", size, "--spares", len(lost), "--nodes", size + len(lost), "--kill", kills),
+        words=("100",), levels=level, every=4, **{f"{level}__redundancy": redundancy},
     )  # fmt: skip
     assert result(ended) == plain and "launch 2" not in ended.stderr, ended.stderr
-    assert sum(event["lost"] for event in events(tmp_path / "b", "repair")) == 2, ended.stderr
-    assert f"at level {level}: rebuilding rank 2, rank 3 from parity" in ended.stderr, ended.stderr
-
-
-@needs_ulfm
-@pytest.mark.parametrize("level", ["memory", "local"])
-def test_three_members_of_a_group_that_are_lost_at_once_are_rebuilt_from_three_parities(tmp_path, level):
-    plain = result(run(tmp_path / "a", "-n", 5, levels="memory", every=1000000, words=("100",)))
-    ended = run(
-        tmp_path / "b", *("-n", 5, "--spares", 3, "--nodes", 8, "--kill", "node0@31,node2@31,node3@31"), words=("100",),
-        levels=level, every=4, **{f"{level}__redundancy": "rs(2,3)"},
-    )  # fmt: skip
-    assert result(ended) == plain and "launch 2" not in ended.stderr, ended.stderr
-    assert sum(event["lost"] for event in events(tmp_path / "b", "repair")) == 3, ended.stderr
-    assert f"at level {level}: rebuilding rank 0, rank 2, rank 3 from parity" in ended.stderr, ended.stderr
+    assert sum(event["lost"] for event in events(tmp_path / "b", "repair")) == len(lost), ended.stderr
+    ranks = ", ".join(f"rank {rank}" for rank in lost)
+    assert f"at level {level}: rebuilding {ranks} from parity" in ended.stderr, ended.stderr
 
 
 RACKS = {"levels": "local", "local__redundancy": "rs(2,1)", "every": 5}

@@ -82,7 +82,8 @@ while done < calls and not stop:
     while how == "late" and call == 10:  # as the library says it, and more often
         with open(f"{{here}}/events.jsonl", "a") as file:
             file.write('{{"event": "late"}}\\n')
-        print("backstay: rank 1: a rank has not come for 4 s: the others wait", file=sys.stderr, flush=True)
+        for what in ("has not come for 4 s: the others wait", "has been busy for 4 s in a call of backstay"):
+            print("backstay: rank 1: a rank", what, file=sys.stderr, flush=True)
         time.sleep(0.2)
 if stop:
     touch(here, f"stopped-{{rank}}-by-{{int(stop[0])}}")
