@@ -29,7 +29,9 @@ in time. After eintr, short, slow, clock, sigstop and suspended only the former,
 ranks wait for storage under the policy `wait`: that wait ends after the time-out, also if the storage is that of a rank
 that stands still (docs/decisions/0010). Then it is launched again, for some more steps and without a fault: it must
 come back from no older line than the newest that was committed, and end with the result of an undisturbed one; or,
-where the only copy of what a line needs went after the last line, say so.
+where the only copy of what a line needs went after the last line, say so. Where no line was committed, and one that was
+given up could not be removed from a disk, it may say that instead of beginning afresh: it cannot tell it from a line of
+which the other disks were lost.
 """
 
 from __future__ import annotations
@@ -73,6 +75,7 @@ TIMEOUT = 1.0  # seconds, the option
 LIMIT = 60  # seconds for a launch
 LONG_STOP = 10  # seconds
 MISSING = re.compile(": it is missing[:;]")
+NONE_LEFT = "there are lines, but none can be put back"
 OF_ANY_RUN = ("backstay: no checkpoint in ", "backstay: resumed from ")  # says nothing of an end
 
 
@@ -83,6 +86,7 @@ class Tally:
     drawn_again: int = 0  # others, which were over before they were hit
     given_up: int = 0  # lines
     stopped: int = 0
+    left_over: int = 0  # jobs that found nothing but a line that was given up
     failures: list[str] = field(default_factory=list)
 
 
@@ -148,6 +152,13 @@ def damage_in(directory: Path) -> list[str]:
     return found
 
 
+def is_only_given_up(directory: Path) -> bool:
+    """Lines are there, and each of them was given up."""
+    there = {(e.level, e.number) for e in lines.read_lines(lines.open_directory(directory)) if not e.unfinished}
+    failed = {(e["level"], e["line"]) for e in kills.events_of(directory) if e.get("event") == "failed"}
+    return bool(there) and there <= failed
+
+
 def seen_of(directory: Path) -> Path:
     return directory.with_name(f"seen-{directory.name}")
 
@@ -178,6 +189,7 @@ class Run:
         self.policy = ""
         self.given_up = 0  # lines
         self.stopped = False
+        self.left_over = False  # a line that was given up, and nothing else
         self.newest_of_what_went: int | None = None  # line, where the only copy of something went
         self.story = f"{self.mix}, {self.kind} on rank {self.rank} from call {self.first} on, {self.count} times"
         if self.kind in STOPPED:
@@ -287,7 +299,10 @@ class Run:
             later = {e["line"] for e in commits if e["line"] > self.newest_of_what_went}
             if len(later) > 1:  # one was about to be committed
                 return f"lines {sorted(later)} were committed into what was no longer there\n{ended.err}"
-            return "" if "there are lines, but none can be put back" in again.err else f"no sentence\n{again.err}"
+            return "" if NONE_LEFT in again.err else f"no sentence\n{again.err}"
+        if again.status == 3 and NONE_LEFT in again.err and not committed and is_only_given_up(directory):
+            self.left_over = True
+            return ""
         if again.status != 0 or again.line("hash") != self.result(STEPS + MORE):
             return f"launched again, it did not end well ({again.status})\n{again.out}{again.err[-6000:]}{ended.err}"
         resumed = again.line("resumed")
@@ -357,6 +372,7 @@ def campaign(build: Path, runs: int, seed: int, at_once: int = 1, only: int | No
             tally.drawn_again += draw
             tally.given_up += run.given_up
             tally.stopped += run.stopped
+            tally.left_over += run.left_over
             if wrong:
                 tally.failures.append(f"run {number}, draw {draw}: {run.story}: {wrong}")
                 print(tally.failures[-1], file=sys.stderr, flush=True)
@@ -372,7 +388,8 @@ def told(tally: Tally) -> str:
         f"{hit} jobs of {kills.RANKS} ranks that a fault hit ({kinds}), and {tally.runs - hit} that none did; "
         f"{tally.drawn_again} others were over before and were drawn again; {tally.runs - tally.stopped} went on to "
         f"their end, {tally.stopped} stopped; {tally.given_up} lines were given up; "
-        f"{tally.runs - len(tally.failures)} came back from their last committed line"
+        f"{tally.left_over} found only a line that was given up, and said so; "
+        f"{tally.runs - len(tally.failures) - tally.left_over} came back from their last committed line"
     )
 
 

@@ -120,3 +120,16 @@ def test_without_the_right_to_mount_no_run_claims_to(one_in_three, monkeypatch):
 def test_a_mix_of_levels_has_redundancy_in_memory():
     mix = faults.MIXES["memory_rs"]
     assert "memory" in mix["LEVELS"].split(",") and mix["MEMORY_REDUNDANCY"].startswith("rs(")
+
+
+def test_lines_that_were_given_up_and_nothing_else(tmp_path):
+    directory = tmp_path / "ck"
+    assert launch_of(directory, "40").end().status == 0 and kills.newest_committed(directory, {"local"})
+    assert not faults.is_only_given_up(directory)
+    events = directory / "events.jsonl"
+    committed = events.read_text()
+    events.write_text(committed.replace('"event":"commit"', '"event":"failed"'))
+    assert faults.is_only_given_up(directory)
+    for manifest in directory.glob("node-*/local/line-*/manifest"):
+        manifest.unlink()
+    assert not faults.is_only_given_up(directory), "there is no line"
