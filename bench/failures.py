@@ -79,16 +79,17 @@ def of_racks(nodes: int) -> list[str]:
     return ["--levels", "local", "--opt", "local.redundancy=rs(2,1)", "--opt", f"local.unit=nodes:{racks}"]
 
 
+MEMORY = ["--levels", "memory", "--opt", "memory.redundancy=rs(3,1)"]
 RS = ["--levels", "local", "--opt", "local.redundancy=rs(3,1)"]
 KINDS = [
-    Kind("a process", "memory rs(3,1)", ["--levels", "memory", "--opt", "memory.redundancy=rs(3,1)"], "3@65", False),
-    Kind("rank 0", "memory rs(3,1)", ["--levels", "memory", "--opt", "memory.redundancy=rs(3,1)"], "0@65", False),
+    Kind("a process", "memory rs(3,1)", MEMORY, "3@65", False),
+    Kind("rank 0", "memory rs(3,1)", MEMORY, "0@65", False),
     Kind("a node", "partner", ["--levels", "partner"], "node3@65", False),
     Kind("a node", "local rs(3,1)", RS, "node3@65", False),
     Kind(
         "another process, of another group, during a repair",
         "memory rs(3,1)",
-        ["--levels", "memory", "--opt", "memory.redundancy=rs(3,1)"],
+        MEMORY,
         "3@65,6@repair",
         False,
     ),
@@ -171,15 +172,14 @@ def remove_directory(_: Path, directory: Path, __: object) -> None:
     shutil.rmtree(directory / f"node-{HIT}", ignore_errors=True)  # the job may just make a file there
 
 
-MEMORY = ["--levels", "memory", "--opt", "memory.redundancy=rs(3,1)"]
 SOON = ["--opt", f"timeout={HUNG / 2}"]
-FOR_GOOD = 1 << 30
+EVER = 1 << 30  # calls, or seconds
 LATER = {"FROM": 300}  # which call on files: about the middle of the job
 BESIDE = [
     Beside("a spare", "memory rs(3,1)", MEMORY, "", kill_spare, spares=1),
     Beside("a disk becomes read-only", "local rs(3,1)", RS, "Read-only", make_read_only),
-    Beside("a disk is full", "local rs(3,1)", RS, "No space", fault=LATER | {"KIND": "enospc", "COUNT": 1 << 30}),
-    Beside("a disk gives errors", "local rs(3,1)", RS, "Input/output", fault=LATER | {"KIND": "eio", "COUNT": 1 << 30}),
+    Beside("a disk is full", "local rs(3,1)", RS, "No space", fault=LATER | {"KIND": "enospc", "COUNT": EVER}),
+    Beside("a disk gives errors", "local rs(3,1)", RS, "Input/output", fault=LATER | {"KIND": "eio", "COUNT": EVER}),
     Beside("the directory of a node is removed", "local rs(3,1)", RS, "does not exist", remove_directory),
     Beside(
         f"a disk hangs for {HUNG} s", "local rs(3,1)", [*RS, *SOON], "stuck",
@@ -187,7 +187,7 @@ BESIDE = [
     ),
     Beside(
         "a disk hangs for good", "local rs(3,1)", [*RS, *SOON, "--relaunch", 0], "stuck",
-        fault=LATER | {"KIND": "stuck", "COUNT": 1, "SECONDS": FOR_GOOD}, status=1,
+        fault=LATER | {"KIND": "stuck", "COUNT": 1, "SECONDS": EVER}, status=1,
     ),
     Beside(
         "no memory for a checkpoint", "memory rs(3,1)", MEMORY, "no more memory",
@@ -236,7 +236,7 @@ def told_by(words: list, variables: dict[str, str] | None = None) -> subprocess.
 
 def full_disk(program: Path, directory: Path) -> dict[str, str]:
     """Variables: the first spare cannot write what it was to have at level local."""
-    return faulty(program, UNDER=directory / f"node-{RANKS}" / "local", RANK=RANKS, KIND="enospc", COUNT=FOR_GOOD)
+    return faulty(program, UNDER=directory / f"node-{RANKS}" / "local", RANK=RANKS, KIND="enospc", COUNT=EVER)
 
 
 def job(program: Path, kind: Kind, directory: Path, steps: int, lost: str = "") -> None:

@@ -154,7 +154,8 @@ def damage_in(directory: Path) -> list[str]:
 
 def is_only_given_up(directory: Path) -> bool:
     """Lines are there, and each of them was given up."""
-    there = {(e.level, e.number) for e in lines.read_lines(lines.open_directory(directory)) if not e.unfinished}
+    found = lines.read_lines(lines.open_directory(directory))
+    there = {(line.level, line.number) for line in found if not line.unfinished}
     failed = {(e["level"], e["line"]) for e in kills.events_of(directory) if e.get("event") == "failed"}
     return bool(there) and there <= failed
 
