@@ -19,6 +19,7 @@
 #include "engine/testing.h"
 #include "store/faulty_store.h"
 #include "store/memory_store.h"
+#include "store/posix_store.h"
 
 namespace backstay::engine {
 namespace {
@@ -141,27 +142,45 @@ TEST_F(EngineTest, lost_nodes_come_back_from_parity_and_are_protected_again) {
   }
 }
 
-/// As files, which level memory has, too.
+struct Held {
+  double data = 0, parity = 0;  ///< bytes of files
+};
+
+void add_what_is_under(store::Store& store, const std::string& path, Held& held) {
+  const auto entries = store.list(path);
+  ASSERT_TRUE(entries.ok()) << entries.failure().what;
+  for (const auto& entry : *entries) {
+    const std::string inner = path.empty() ? entry.name : path + "/" + entry.name;
+    if (entry.is_dir) add_what_is_under(store, inner, held);
+    if (entry.name.ends_with(".h5")) held.data += static_cast<double>(entry.size);
+    if (entry.name.starts_with("parity-")) held.parity += static_cast<double>(entry.size);
+  }
+}
+
 TEST_F(EngineTest, parity_takes_p_parts_of_what_a_group_of_p_and_n_minus_p_has) {
   constexpr std::size_t cells = 300'000;
-  for (const auto& how : {Parity{4, 4, 3, 1}, {4, 4, 2, 2}, {8, 8, 7, 1}, {8, 8, 6, 2}}) {
-    fs::remove_all(dir_);
-    comm::run_ranks(how.ranks, [&](comm::Comm& comm) {
-      Rank rank(comm, dir_, {with_parity(LevelKind::local, how.k, how.p)}, how.nodes);
-      std::vector<double> more(cells, comm.rank());
-      rank.add("more", more, rank_private());
-      rank.write(1);
-      EXPECT_EQ(rank.trouble, "");
-    });
-    double data = 0, parity = 0;
-    for (const auto& entry : fs::recursive_directory_iterator(dir_)) {
-      if (entry.path().extension() == ".h5") data += static_cast<double>(entry.file_size());
-      if (entry.path().filename().string().starts_with("parity-")) parity += static_cast<double>(entry.file_size());
+  for (const LevelKind kind : {LevelKind::local, LevelKind::memory})
+    for (const auto& how : {Parity{4, 4, 3, 1}, {4, 4, 2, 2}, {8, 8, 7, 1}, {8, 8, 6, 2}}) {
+      fs::remove_all(dir_);
+      fs::create_directories(dir_);
+      std::vector<std::shared_ptr<store::Store>> memory;
+      for (int rank = 0; rank < how.ranks; ++rank) memory.push_back(store::make_memory_store());
+      comm::run_ranks(how.ranks, [&](comm::Comm& comm) {
+        Rank rank(comm, dir_, {with_parity(kind, how.k, how.p)}, how.nodes,
+                  [&](EngineConfig& config) { config.memory = memory[static_cast<std::size_t>(comm.rank())]; });
+        std::vector<double> more(cells, comm.rank());
+        rank.add("more", more, rank_private());
+        rank.write(1);
+        EXPECT_EQ(rank.trouble, "");
+      });
+      std::vector<std::shared_ptr<store::Store>> stores = memory;
+      if (kind == LevelKind::local) stores = {*store::make_posix_store(dir_.string())};
+      Held held;
+      for (const auto& store : stores) add_what_is_under(*store, "", held);
+      EXPECT_GT(held.data, 8.0 * cells * how.ranks);
+      const double share = static_cast<double>(how.p) / how.k;  // of n = k + p members
+      EXPECT_NEAR(held.parity / held.data, share, 0.03 * share) << how.k << " and " << how.p;
     }
-    EXPECT_GT(data, 8.0 * cells * how.ranks);
-    const double share = static_cast<double>(how.p) / how.k;  // of n = k + p members
-    EXPECT_NEAR(parity / data, share, 0.03 * share) << how.k << " and " << how.p;
-  }
 }
 
 TEST_F(EngineTest, groups_of_any_shape_give_lost_nodes_back) {
@@ -173,29 +192,38 @@ TEST_F(EngineTest, groups_of_any_shape_give_lost_nodes_back) {
     }
 }
 
-/// Ranks 0 and 2 are a group, and 1 and 3.
-TEST_F(EngineTest, only_the_group_that_has_lost_a_member_works_for_it) {
-  write_with_parity(dir_, {4, 4, 1, 1});
-  fs::remove_all(dir_ / "node-1");
-  std::array<std::atomic<int>, 4> works{};  // writes, and reads of parity, by rank
-  comm::run_ranks(4, [&](comm::Comm& comm) {
+/// How often a rank writes, or reads parity, while the one on node 1, which is lost, is put back: by rank.
+std::vector<int> works_for_node_1(const fs::path& dir, const Parity& how) {
+  write_with_parity(dir, how);
+  fs::remove_all(dir / "node-1");
+  std::vector<std::atomic<int>> works(static_cast<std::size_t>(how.ranks));
+  comm::run_ranks(how.ranks, [&](comm::Comm& comm) {
     auto& mine = works[static_cast<std::size_t>(comm.rank())];
     auto plan = std::make_shared<store::FaultPlan>();
     plan->before_each([&mine](const store::FaultPlan::Step& step) {
       const bool of_parity = step.path.find("/parity-") != std::string::npos;
       mine += step.operation == store::Operation::write || (step.operation == store::Operation::read && of_parity);
     });
-    Rank rank(comm, dir_, {with_parity(LevelKind::local, 1, 1)}, 4,
+    Rank rank(comm, dir, {with_parity(LevelKind::local, how.k, how.p)}, how.nodes,
               [&](EngineConfig& config) { config.wrap_store = with_faults(plan); });
     mine = 0;
     const auto resumed = rank.engine->resume();
     ASSERT_TRUE(resumed.ok()) << resumed.failure().what;
     for (const double x : rank.u) EXPECT_EQ(x, 2);
   });
-  EXPECT_EQ(works[0], 0);
-  EXPECT_EQ(works[2], 0);
-  EXPECT_GT(works[1], 0) << "its data and parity are written";
-  EXPECT_GT(works[3], 0) << "its parity is read";
+  return {works.begin(), works.end()};
+}
+
+/// Ranks with even numbers are a group, and those with odd ones.
+TEST_F(EngineTest, only_the_group_that_has_lost_a_member_works_for_it) {
+  for (const auto& how : {Parity{4, 4, 1, 1}, {6, 6, 2, 1}, {6, 6, 1, 2}, {8, 8, 2, 2}}) {
+    const auto works = works_for_node_1(dir_, how);
+    for (std::size_t rank = 0; rank < works.size(); rank += 2) EXPECT_EQ(works[rank], 0) << rank << " of " << how.ranks;
+    EXPECT_GT(works[1], 0) << "its data and parity are written";
+    int of_others = 0;
+    for (std::size_t rank = 3; rank < works.size(); rank += 2) of_others += works[rank];
+    EXPECT_GT(of_others, 0) << "their parity is read";
+  }
 }
 
 TEST_F(EngineTest, parity_gives_a_lost_node_back_on_another_number_of_ranks_and_nodes) {

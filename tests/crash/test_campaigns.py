@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import campaign
 import faults
 import kills
 import middles
@@ -313,6 +314,17 @@ def test_units_of_ranks_are_several_on_a_node():
     shape = Shape(5, 2, "memory by ranks")
     assert shape.nodes == 3 and shape.options()["MEMORY_UNIT"] == "rank"
     assert shape.on_nodes({0}) == {0, 1, 2} and shape.units_of("memory", [2]) == {2}
+
+
+@pytest.mark.parametrize("found", [[], ["a wrong byte", "a hang"]])
+def test_the_last_line_of_a_campaign_and_its_status_tell_whether_it_is_clean(found, monkeypatch, capsys):
+    monkeypatch.setattr(faults, "run_campaign", lambda large, seed: campaign.Outcome(f"{large} {seed}", found))
+    status = campaign.main(["faults", "--large", "--seed", "7"])
+    said = capsys.readouterr()
+    command = "./dev campaign faults --large --seed 7"
+    verdict = f"2 FAILURES (repeat with: {command})" if found else "clean"
+    assert status == (1 if found else 0) and said.out == f"{command}: True 7: {verdict}, 0 s\n"
+    assert said.err == "".join(f"failure {number}: {what}\n" for number, what in enumerate(found, 1))
 
 
 def test_processes_that_mpi_ended_by_itself_are_accepted_and_told(monkeypatch):

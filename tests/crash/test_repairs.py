@@ -757,6 +757,63 @@ def test_threads_of_a_program_in_python_run_while_its_loop_waits_for_others(tmp_
     assert "of 2 2" in ended.stdout and "failed 0" in ended.stdout, ended.stdout
 
 
+DIES_IN_A_CAPTURE = """
+import os, signal, sys
+from pathlib import Path
+import numpy as np
+import backstay
+
+rank, mark = int(sys.argv[1]), Path(sys.argv[2])
+run = backstay.Session()
+state = run.state(step=0)
+before, after = np.zeros(100_000), np.zeros(100_000)
+run.protect("before", before)
+
+def save():
+    if run.rank == rank and state.step >= 22 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return bytes([run.rank, state.step])
+
+def load(saved):
+    assert saved == bytes([run.rank, state.step]), (saved, run.rank, state.step)
+
+run.protect("between", save=save, load=load)
+run.protect("after", after)
+
+def body():
+    found = run.resume()
+    if run.rank == 0:
+        print("line", found.line, "step", state.step, flush=True)
+    while state.step < 40:
+        run.checkpoint()
+        assert (before == state.step).all() and (after == state.step).all()
+        run.comm.Barrier()
+        state.step += 1
+        before[:] = after[:] = state.step
+
+run.loop(body)
+if run.rank == 0:
+    print("done", state.step)
+run.close()
+"""
+
+
+@needs_ulfm
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("level", [{"levels": "memory", "memory__redundancy": "rs(2,1)"}, {"levels": "shared"}])
+def test_a_rank_that_dies_while_its_regions_are_captured_is_replaced(tmp_path, level, rank):
+    """Some of the line is copied then, by it and by the others, which count on it: the one before is put back."""
+    pytest.importorskip("mpi4py")
+    (tmp_path / "app.py").write_text(DIES_IN_A_CAPTURE)
+    program = {"program": sys.executable, "words": (tmp_path / "app.py", rank, tmp_path / "mark"), **level}
+    ended = run(tmp_path, "-n", 3, "--spares", 1, "--nodes", 4, "--relaunch", 0, every=2, **program)
+    assert ended.returncode == 0 and "done 40" in ended.stdout, ended.stdout + ended.stderr
+    lines = [line.split() for line in ended.stdout.splitlines() if line.startswith("line")]
+    assert [line[3] for line in lines] == ["0", "21"], ended.stdout
+    assert [event["lost"] for event in events(tmp_path, "repair")] == [1]
+
+
 LEAVES_BEHIND = """
 import os, signal, sys, threading, time
 from pathlib import Path
