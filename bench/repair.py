@@ -5,6 +5,8 @@
 The time is the longest one between the ends of two steps on rank 0, whoever that is: noticing, coming together,
 rebuilding and rolling back, and the step itself. Any rank is lost. Launched again: the same program, data at `shared`
 on /dev/shm, by `backstay run`, whose pause of 1 s before a launch is in it and is also named without.
+Of a loss that takes longer than the bar for the worst one, all that was said is printed, and how long a sleep of 20 ms
+has taken meanwhile: if that is as long, the whole machine stood still.
 """
 
 from __future__ import annotations
@@ -18,11 +20,14 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = [sys.executable, "-c", "from backstay.cli import main; exit(main())"]
 PAUSE = 1.0  # of `backstay run` before it launches again
+LONG = 2.0  # seconds: the bar for the worst
 
 
 def gap_and_step(times: Path) -> tuple[float, float]:
@@ -42,6 +47,26 @@ def parts(text: str) -> tuple[float, float, float]:
     return found[0], found[1], found[2] - found[1]
 
 
+class Sleeper:
+    """While it is entered, a thread that sleeps 20 ms again and again. `longest`: seconds that one such sleep took."""
+
+    def __enter__(self) -> Sleeper:
+        self.longest, self._over = 0.0, threading.Event()
+        self._thread = threading.Thread(target=self._sleep)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _sleep(self) -> None:
+        earlier = time.time()  # as the program's clock
+        while not self._over.wait(0.02):
+            now = time.time()
+            self.longest, earlier = max(self.longest, now - earlier), now
+
+
 def measure(program: Path, options: argparse.Namespace, spares: int, lost: str, extra: list[str]) -> tuple:
     """Seconds of standing still and of a step, and what was said."""
     with tempfile.TemporaryDirectory(prefix="backstay-repair.", dir="/dev/shm") as directory:
@@ -49,10 +74,18 @@ def measure(program: Path, options: argparse.Namespace, spares: int, lost: str, 
         flags = ["-n", options.ranks, "--spares", spares, "--nodes", options.ranks + spares, "--kill", lost]
         words = [*COMMAND, "run", *flags, *extra, "--every", 20, "--dir", f"{directory}/ck", "--", program]
         command = [str(word) for word in [*words, options.mib, options.steps, times]]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        with Sleeper() as sleeper:
+            ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
         if ended.returncode != 0:
             raise SystemExit(f"repair.py: {shlex.join(command)} ended with {ended.returncode}\n{ended.stderr}")
-        return *gap_and_step(times), ended.stderr
+        gap, step = gap_and_step(times)
+        if spares > 0 and gap > LONG:
+            print(
+                f"{lost}: {gap:.3f} s; a sleep of 20 ms took {sleeper.longest:.3f} s\n{ended.stderr}",
+                file=sys.stderr,
+                flush=True,
+            )
+        return gap, step, ended.stderr
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:

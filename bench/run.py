@@ -208,11 +208,14 @@ def measure_parity(build: Path, repeats: int) -> list[dict]:
     return rows
 
 
-def measure_weight(build: Path, n: int, steps: int, pairs: int) -> dict:
+# Ranks, points each way, steps, pairs of runs: a rank for each core, then 64 MiB a rank, oversubscribed.
+WEIGHED = ((os.cpu_count() or 1, 64, 40, 25), (4, 188, 20, 15), (8, 237, 10, 11))
+
+
+def measure_weight(build: Path, ranks: int, n: int, steps: int, pairs: int) -> dict:
     """tgv in a session with spares, in loop(), with no checkpoint due, against tgv without any of it. `longer`: its
     steps; `job_longer`: with the start of one process more, and its end, which a run of days has once, too."""
     directory = Path(tempfile.mkdtemp(prefix="backstay-bench-", dir=SHM))
-    ranks = os.cpu_count() or 1
     usual = {"OMPI_MCA_mpi_yield_when_idle": "1"}
     spared = {"BACKSTAY_DIR": str(directory / "checkpoints"), "BACKSTAY_EVERY": "1000000", "BACKSTAY_LOG": "quiet"}
     spared |= {"BACKSTAY_SPARES": "1", "BACKSTAY_LEVELS": "memory"}
@@ -387,7 +390,7 @@ def measure_all(options: argparse.Namespace) -> list[dict]:
         program = str(options.build / "bench/repaired")
         rows.append(repair.run(repair.parse(["--runs", str(options.losses), "--program", program])))
         print(repair.told(rows[-1]), file=sys.stderr, flush=True)
-        rows.append(measure_weight(options.build, 64, 40, 25))
+        rows += [measure_weight(options.build, *sizes) for sizes in WEIGHED]
     if not options.quick and options.only in ("", "init"):
         print("measuring set-ups from message logs", file=sys.stderr, flush=True)
         words = ["--program", str(options.build / "apps/heat/heat"), "--repeats", str(options.repeats)]
