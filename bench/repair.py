@@ -6,7 +6,7 @@ The time is the longest one between the ends of two steps on rank 0, whoever tha
 rebuilding and rolling back, and the step itself. Any rank is lost. Launched again: the same program, data at `shared`
 on /dev/shm, by `backstay run`, whose pause of 1 s before a launch is in it and is also named without.
 Of a loss that takes longer than the bar for the worst one, all that was said is printed, and how long a sleep of 20 ms
-has taken meanwhile: if that is as long, the whole machine stood still.
+has taken meanwhile: if that is as long, the whole machine stood still, or its clock was set.
 """
 
 from __future__ import annotations

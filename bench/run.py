@@ -72,7 +72,7 @@ BARS = [
     Bar("rebuild", "rebuild_per_limit", ["rebuild"], 2.0, stores=("shm",), part="repair"),
     Bar("rebuild-per-scr", "resume_per_scr", ["rebuild"], 1.0, stores=("shm",), part="repair"),
     Bar("repair-median-seconds", "median", ["repair"], 0.5, stores=("shm",), part="repair"),
-    Bar("repair-worst-seconds", "worst", ["repair"], 2.0, stores=("shm",), part="repair"),
+    Bar("repair-worst-seconds", "worst", ["repair"], repair.LONG, stores=("shm",), part="repair"),
     Bar(
         "repair-times-faster-than-relaunch",
         "times_faster_without_pause",
